@@ -1,0 +1,113 @@
+//! The agents that this process offers: their files, frozen at start.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use sqlx::PgPool;
+
+use crate::agents::definition::AgentDefinition;
+use crate::agents::store;
+use crate::canonical;
+use crate::config::{self, ChangedFile};
+use crate::error::{Error, Problem};
+
+/// The agent that every installation has until it has its own.
+const DEMO: &str = include_str!("../../../agents/demo.toml");
+
+/// Files of a folder at most: a wrong folder must not become a day of parsing.
+const FILES_MAX: usize = 1_000;
+
+/// Why the agents do not load. Every problem of every file at once.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("the agents folder `{0}` cannot be read")]
+    Folder(PathBuf, #[source] std::io::Error),
+    #[error("the agents folder `{0}` holds no `*.toml`, or more than {FILES_MAX}")]
+    Count(PathBuf),
+    #[error("agents do not load:\n{}", .0.join("\n"))]
+    Problems(Vec<String>),
+    #[error("agent `{id}` version `{version}` is stored with other content: versions are frozen, give the file a new version")]
+    Changed { id: String, version: String },
+    #[error(transparent)]
+    Database(#[from] Error),
+}
+
+/// The current version of each agent, by identifier.
+#[derive(Debug, Clone, Default)]
+pub struct Catalogue {
+    current: BTreeMap<String, String>,
+}
+
+impl Catalogue {
+    /// Reads the files, checks them, and stores each version that is not stored yet.
+    ///
+    /// # Errors
+    /// [`LoadError`]; nothing is stored unless every file is right.
+    pub async fn load(pool: &PgPool, config: &config::Agents) -> Result<Self, LoadError> {
+        let definitions = check(read(config.folder.as_deref())?)?;
+        let mut current = BTreeMap::new();
+        for definition in definitions {
+            let version = freeze(pool, &definition, config.changed_file).await?;
+            current.insert(definition.id, version);
+        }
+        Ok(Self { current })
+    }
+
+    pub(crate) fn current(&self, agent_id: &str) -> Option<&str> {
+        self.current.get(agent_id).map(String::as_str)
+    }
+}
+
+/// The texts of the files, each with a name for messages.
+fn read(folder: Option<&Path>) -> Result<Vec<(String, String)>, LoadError> {
+    let Some(folder) = folder else { return Ok(vec![("the built-in demo agent".into(), DEMO.into())]) };
+    let unreadable = |error| LoadError::Folder(folder.to_owned(), error);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    if files.is_empty() || files.len() > FILES_MAX {
+        return Err(LoadError::Count(folder.to_owned()));
+    }
+    files.into_iter().map(|path| Ok((path.display().to_string(), std::fs::read_to_string(&path).map_err(unreadable)?))).collect()
+}
+
+fn check(files: Vec<(String, String)>) -> Result<Vec<AgentDefinition>, LoadError> {
+    let mut problems = Vec::new();
+    let mut definitions: Vec<AgentDefinition> = Vec::new();
+    for (name, text) in files {
+        match AgentDefinition::parse(&text) {
+            Err(error) => problems.push(format!("{name}: {error}")),
+            Ok(definition) => {
+                let wrong = |Problem { path, message }| format!("{name}: {path}: {message}");
+                problems.extend(definition.problems().into_iter().map(wrong));
+                if definitions.iter().any(|other| other.id == definition.id) {
+                    problems.push(format!("{name}: /id: `{}` is the id of another file", definition.id));
+                }
+                definitions.push(definition);
+            }
+        }
+    }
+    if problems.is_empty() { Ok(definitions) } else { Err(LoadError::Problems(problems)) }
+}
+
+/// Stores a version where it is absent; the version that the file has in the end.
+async fn freeze(pool: &PgPool, definition: &AgentDefinition, changed: ChangedFile) -> Result<String, LoadError> {
+    let text = definition.canonical_text().map_err(|error| LoadError::Problems(vec![format!("{}: {error}", definition.id)]))?;
+    let sha256 = canonical::sha256_hex(&text);
+    let mut version = definition.version.clone();
+    loop {
+        let stored = store::insert(pool, &definition.id, &version, &text, &sha256, &definition.limits).await.map_err(Error::from)?;
+        if stored == sha256 {
+            return Ok(version);
+        }
+        if changed == ChangedFile::Refused || version != definition.version {
+            return Err(LoadError::Changed { id: definition.id.clone(), version });
+        }
+        version = format!("{}+{}", definition.version, &sha256[..8]);
+    }
+}

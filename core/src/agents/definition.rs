@@ -1,0 +1,79 @@
+//! An agent's file.
+
+use serde::{Deserialize, Serialize};
+
+use crate::agents::script::Script;
+use crate::canonical;
+use crate::error::Problem;
+use crate::runs::Limits;
+
+/// Everything that an agent is. Unknown keys refuse to load; a tool that this build does not have loads, and calling it
+/// answers `tool_not_found`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentDefinition {
+    pub id: String,
+    pub version: String,
+    pub name: String,
+    #[serde(default)]
+    pub instructions: String,
+    /// The name of a model policy; `scripted` is built in.
+    pub model: String,
+    #[serde(default)]
+    pub tools: Vec<String>,
+    #[serde(default = "default_profile")]
+    pub policy_profile: String,
+    #[serde(default)]
+    pub limits: Limits,
+    /// What the policy `scripted` plays.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub script: Vec<Script>,
+}
+
+fn default_profile() -> String {
+    "default".into()
+}
+
+/// The built-in model policy that plays an agent's script.
+pub const SCRIPTED: &str = "scripted";
+
+impl AgentDefinition {
+    /// Parses a file. The message is of the parser, and names line and key.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    /// Everything that is wrong with it, at once.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        let mut problems = self.limits.problems();
+        let mut require = |holds: bool, path: &str, message: &str| {
+            if !holds {
+                problems.push(Problem { path: path.into(), message: message.into() });
+            }
+        };
+        require(is_agent_id(&self.id), "/id", "1 to 64 of a-z, 0-9, _ and -, beginning with a letter or digit");
+        require(is_version(&self.version), "/version", "1 to 64 of letters, digits, `.`, `_`, `+` and `-`");
+        require(self.model == SCRIPTED, "/model", "a known model policy; `scripted` is built in");
+        require(self.model != SCRIPTED || !self.script.is_empty(), "/script", "at least one script for the model `scripted`");
+        for (index, script) in self.script.iter().enumerate() {
+            problems.extend(script.problems(index));
+        }
+        problems
+    }
+
+    /// The canonical text, which is what is hashed and stored.
+    pub(super) fn canonical_text(&self) -> Result<String, String> {
+        let value = serde_json::to_value(self).map_err(|error| error.to_string())?;
+        canonical::text(&value).map_err(|error| error.to_string())
+    }
+}
+
+fn is_agent_id(id: &str) -> bool {
+    (1..=64).contains(&id.len())
+        && id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-')
+        && !id.starts_with(['_', '-'])
+}
+
+fn is_version(version: &str) -> bool {
+    (1..=64).contains(&version.len()) && version.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._+-".contains(&byte))
+}

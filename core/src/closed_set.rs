@@ -1,0 +1,56 @@
+//! A closed set of words: one list gives the type, its text in SQL and on the wire, and the way back.
+
+/// Why a word does not belong to a closed set. Names the set and what it holds, never the word that was given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{set} is one of {words}")]
+pub struct UnknownWord {
+    pub set: &'static str,
+    pub words: String,
+}
+
+macro_rules! closed_set {
+    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$variant_meta])* $variant,)* }
+
+        impl $name {
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::closed_set::UnknownWord;
+
+            fn from_str(word: &str) -> Result<Self, Self::Err> {
+                Self::ALL.iter().copied().find(|known| known.as_str() == word).ok_or_else(|| $crate::closed_set::UnknownWord {
+                    set: stringify!($name),
+                    words: Self::ALL.iter().map(|known| known.as_str()).collect::<Vec<_>>().join(", "),
+                })
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let word = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+                word.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use closed_set;

@@ -1,0 +1,240 @@
+//! One typed configuration: defaults, then a file, then variables (`BATON_SERVER__LISTEN` is `server.listen`), then flags.
+//! An unknown key refuses to start and is named.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use figment::Figment;
+use figment::providers::{Env, Format, Serialized, Toml};
+use jiff::fmt::serde::unsigned_duration::friendly::compact::required as human;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    pub server: Server,
+    pub auth: Auth,
+    pub database: Database,
+    pub agents: Agents,
+    pub worker: Worker,
+    pub execution: Execution,
+    pub tenant: Tenant,
+    pub idempotency: Idempotency,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Server {
+    /// Port 0 lets the system choose.
+    pub listen: SocketAddr,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Auth {
+    pub mode: AuthMode,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuthMode {
+    /// One fixed principal with every scope and no credential; loopback only.
+    #[default]
+    Dev,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Database {
+    /// `DATABASE_URL` sets it too.
+    pub url: Option<String>,
+    /// Connections of the pool, beside the few that listen, notify and renew leases.
+    pub pool: u32,
+    /// Off: nothing is sent or heard, and everything still works by polling.
+    pub notifications: Notifications,
+    #[serde(with = "human")]
+    pub statement_timeout: Duration,
+    #[serde(with = "human")]
+    pub idle_in_transaction_session_timeout: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Notifications {
+    On,
+    Off,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Agents {
+    /// Folder of agent files; without one there is the demo agent that the binary holds.
+    pub folder: Option<PathBuf>,
+    pub changed_file: ChangedFile,
+}
+
+/// What a file is that has the version of a stored agent and other content.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangedFile {
+    /// A mistake: versions are frozen.
+    #[default]
+    Refused,
+    /// The version `<version>+<8 of its hash>`, as dev mode wants it.
+    NewVersion,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Worker {
+    /// A process that has not renewed for so long is dead.
+    #[serde(with = "human")]
+    pub lease: Duration,
+    #[serde(with = "human")]
+    pub renew: Duration,
+    #[serde(with = "human")]
+    pub poll_interval: Duration,
+    #[serde(with = "human")]
+    pub sweep_interval: Duration,
+    /// How long steps may take to reach a boundary at shutdown before their runs are handed back.
+    #[serde(with = "human")]
+    pub drain: Duration,
+    pub slots: Slots,
+}
+
+/// Runs executed at once. They are waits, not threads. The first three are floors, never lent; `shared` is open to all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Slots {
+    pub interactive: u16,
+    pub r#async: u16,
+    pub maintenance: u16,
+    pub shared: u16,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Execution {
+    /// The lease expiry that reaches this number fails the run: it kills its workers.
+    pub lease_losses_max: u16,
+    /// Estimated tokens of earlier conversation that a run starts from.
+    pub history_tokens: u32,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tenant {
+    /// Runs of one tenant executed at once; soft by one batch per class. None: no cap.
+    pub max_running: Option<u16>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Idempotency {
+    #[serde(with = "human")]
+    pub ttl: Duration,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self { listen: SocketAddr::from(([127, 0, 0, 1], 7420)) }
+    }
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Self {
+            url: None,
+            pool: 16,
+            notifications: Notifications::On,
+            statement_timeout: Duration::from_secs(10),
+            idle_in_transaction_session_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Default for Worker {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(10),
+            renew: Duration::from_secs(3),
+            poll_interval: Duration::from_millis(250),
+            sweep_interval: Duration::from_secs(1),
+            drain: Duration::from_secs(20),
+            slots: Slots::default(),
+        }
+    }
+}
+
+impl Default for Slots {
+    fn default() -> Self {
+        Self { interactive: 48, r#async: 24, maintenance: 4, shared: 24 }
+    }
+}
+
+impl Default for Execution {
+    fn default() -> Self {
+        Self { lease_losses_max: 3, history_tokens: 32_000 }
+    }
+}
+
+impl Default for Idempotency {
+    fn default() -> Self {
+        Self { ttl: Duration::from_secs(24 * 60 * 60) }
+    }
+}
+
+/// Why there is no configuration to start with.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{0}")]
+    Unreadable(#[from] Box<figment::Error>),
+    #[error("`{key}` {problem}")]
+    Invalid { key: &'static str, problem: &'static str },
+    #[error("the configuration file `{0}` does not exist")]
+    NoFile(PathBuf),
+}
+
+impl Config {
+    /// Reads the file, where one is named, and the environment. Flags are set on the result by who parsed them.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: the message names the key.
+    pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
+        let mut figment = Figment::from(Serialized::defaults(Self::default()));
+        if let Some(file) = file {
+            if !file.is_file() {
+                return Err(ConfigError::NoFile(file.to_owned()));
+            }
+            figment = figment.merge(Toml::file_exact(file));
+        }
+        // Only names with a section are settings: `BATON_PG_BINDIR` belongs to the private database.
+        let variables = Env::prefixed("BATON_").filter(|name| name.as_str().contains("__")).split("__");
+        let config: Self = figment.merge(variables).merge(Env::raw().only(&["DATABASE_URL"]).map(|_| "database.url".into())).extract().map_err(Box::new)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// The relations between settings without which the promises do not hold.
+    fn check(&self) -> Result<(), ConfigError> {
+        let invalid = |key, problem| Err(ConfigError::Invalid { key, problem });
+        if self.worker.renew * 2 > self.worker.lease {
+            return invalid("worker.renew", "must be at most half of `worker.lease`, or one late renewal loses every run");
+        }
+        if self.worker.lease.is_zero() || self.worker.poll_interval.is_zero() || self.worker.sweep_interval.is_zero() || self.worker.renew.is_zero() {
+            return invalid("worker", "needs intervals above zero");
+        }
+        if self.database.pool < 2 {
+            return invalid("database.pool", "must be at least 2");
+        }
+        if self.execution.lease_losses_max == 0 {
+            return invalid("execution.lease_losses_max", "must be at least 1");
+        }
+        let thirty_days = Duration::from_secs(30 * 24 * 60 * 60);
+        if self.idempotency.ttl.is_zero() || self.idempotency.ttl > thirty_days {
+            return invalid("idempotency.ttl", "must be above zero and at most 30 days");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! Connections with the bounds that every statement of ours lives under.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+
+use crate::config;
+use crate::error::Error;
+
+/// Longest wait for a connection of the pool before a caller is told to come back: 503, never a hang.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Who is connected, as `pg_stat_activity` shows it.
+#[derive(Debug, Clone, Copy)]
+pub enum Role {
+    Api,
+    Worker,
+    Command,
+}
+
+impl Role {
+    const fn application_name(self) -> &'static str {
+        match self {
+            Self::Api => "baton api",
+            Self::Worker => "baton worker",
+            Self::Command => "agentctl",
+        }
+    }
+}
+
+/// How to connect, for the pool and for the connections beside it (listen, notify, renew).
+///
+/// # Errors
+/// `Malformed` where the URL is missing or is not one of Postgres. The message never repeats it: it may hold a password.
+pub fn options(config: &config::Database, role: Role) -> Result<PgConnectOptions, Error> {
+    let url = config.url.as_deref().ok_or_else(|| Error::malformed("database.url", "set DATABASE_URL, or start `agentctl dev`"))?;
+    let options = PgConnectOptions::from_str(url).map_err(|_| Error::malformed("database.url", "is not a Postgres URL"))?;
+    let milliseconds = |bound: Duration| bound.as_millis().to_string();
+    Ok(options.application_name(role.application_name()).options([
+        ("statement_timeout", milliseconds(config.statement_timeout)),
+        ("idle_in_transaction_session_timeout", milliseconds(config.idle_in_transaction_session_timeout)),
+    ]))
+}
+
+/// Opens the pool, lazily: a server may start before its database and says so when asked whether it is ready.
+///
+/// # Errors
+/// As [`options`].
+pub fn connect(config: &config::Database, role: Role) -> Result<PgPool, Error> {
+    let pool = PgPoolOptions::new()
+        .max_connections(config.pool)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        // A ping before each use is a round trip on every statement; a broken connection shows itself soon enough.
+        .test_before_acquire(false)
+        .connect_lazy_with(options(config, role)?);
+    Ok(pool)
+}

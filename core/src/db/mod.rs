@@ -1,0 +1,9 @@
+//! The pool, the schema's version, and what a database error means to us.
+
+mod connect;
+mod migrate;
+mod retry;
+
+pub use connect::{Role, connect, options};
+pub use migrate::{SchemaError, apply_migrations, check_schema, pending_migrations};
+pub(crate) use retry::{constraint, repeat_when_lost};

@@ -1,0 +1,345 @@
+//! The closed list of persisted events and their bodies.
+//!
+//! A body is a JSON object, compact, with its keys in code point order: fields are declared in that order, and a test holds
+//! every type to it. Stored bodies are never rewritten; a changed shape gets a new schema version and an upcaster in
+//! [`Event::decode`].
+
+use rust_decimal::Decimal;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::closed_set::closed_set;
+use crate::content::ContentBlock;
+use crate::runs::{Failure, Priority, RequeueCause, ResumeCause, Usage};
+
+/// Bytes of a body; the schema's CHECK says the same.
+pub const BODY_BYTES_MAX: usize = 256 * 1024;
+
+/// The version that this program writes, for every type.
+const SCHEMA_VERSION: i16 = 1;
+
+/// Why a stored event could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    #[error("an event has a type that this program does not know")]
+    UnknownType,
+    #[error("an event `{event_type}` has schema version {version}, newer than this program")]
+    NewerVersion { event_type: EventType, version: i16 },
+    #[error("the body of an event `{event_type}` does not decode")]
+    Body {
+        event_type: EventType,
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+macro_rules! events {
+    ($($(#[$meta:meta])* $variant:ident($body:ident) = $text:literal,)*) => {
+        closed_set! {
+            /// The name of an event on the wire and in the log.
+            EventType { $($(#[$meta])* $variant = $text,)* }
+        }
+
+        /// One thing that happened.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Event { $($(#[$meta])* $variant($body),)* }
+
+        impl Event {
+            pub const fn event_type(&self) -> EventType {
+                match self { $(Self::$variant(_) => EventType::$variant,)* }
+            }
+
+            /// The body as it is stored and sent.
+            pub fn body(&self) -> String {
+                let text = match self { $(Self::$variant(body) => serde_json::to_string(body),)* };
+                text.expect("bodies hold only strings, numbers, lists and objects with string keys")
+            }
+
+            /// # Errors
+            /// [`DecodeError`]: an unknown type or higher version is an error, never skipped.
+            pub fn decode(event_type: &str, version: i16, body: &str) -> Result<Self, DecodeError> {
+                let event_type: EventType = event_type.parse().map_err(|_| DecodeError::UnknownType)?;
+                if version != SCHEMA_VERSION {
+                    return Err(DecodeError::NewerVersion { event_type, version });
+                }
+                let decoded = match event_type { $(EventType::$variant => serde_json::from_str(body).map(Self::$variant),)* };
+                decoded.map_err(|source| DecodeError::Body { event_type, source })
+            }
+        }
+    };
+}
+
+events! {
+    SessionCreated(SessionCreated) = "session.created",
+    SessionClosed(Nothing) = "session.closed",
+    UserMessageCreated(UserMessageCreated) = "user.message.created",
+    RunQueued(RunQueued) = "run.queued",
+    RunClaimed(Nothing) = "run.claimed",
+    RunStarted(Nothing) = "run.started",
+    RunResumed(RunResumed) = "run.resumed",
+    RunRequeued(RunRequeued) = "run.requeued",
+    /// Every accepted cancel writes it; the end of the run follows when nothing holds it back.
+    RunCancelRequested(RunCancelRequested) = "run.cancel_requested",
+    ModelRequestStarted(ModelRequestStarted) = "model.request.started",
+    ModelResponseCompleted(ModelResponseCompleted) = "model.response.completed",
+    ModelResponseFailed(ModelResponseFailed) = "model.response.failed",
+    /// Written with its `model.response.completed` whenever the turn has text, calls or not.
+    AssistantMessageCompleted(AssistantMessageCompleted) = "assistant.message.completed",
+    ToolCallProposed(ToolCallProposed) = "tool.call.proposed",
+    ToolCallAuthorized(ToolCallDecided) = "tool.call.authorized",
+    ToolCallDenied(ToolCallDecided) = "tool.call.denied",
+    ToolCallStarted(ToolCallMarked) = "tool.call.started",
+    ToolCallUncertain(ToolCallMarked) = "tool.call.uncertain",
+    ToolCallCompleted(ToolCallCompleted) = "tool.call.completed",
+    ToolCallFailed(ToolCallFailed) = "tool.call.failed",
+    ApprovalRequested(ApprovalRequested) = "approval.requested",
+    ApprovalResolved(ApprovalResolved) = "approval.resolved",
+    ApprovalInvalidated(ApprovalInvalidated) = "approval.invalidated",
+    ArtifactCreated(ArtifactCreated) = "artifact.created",
+    RunWaitingForApproval(RunWaitingForApproval) = "run.waiting_for_approval",
+    RunWaitingForUser(RunWaitingForUser) = "run.waiting_for_user",
+    UserInputDelivered(UserInputDelivered) = "user.input.delivered",
+    RunCompleted(RunEnded) = "run.completed",
+    RunFailed(RunFailed) = "run.failed",
+    RunCancelled(RunEnded) = "run.cancelled",
+}
+
+impl Event {
+    pub const fn schema_version(&self) -> i16 {
+        SCHEMA_VERSION
+    }
+}
+
+impl EventType {
+    /// Whether a run's stream ends after it.
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::RunCompleted | Self::RunFailed | Self::RunCancelled)
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionCreated {
+    pub agent_id: String,
+    pub agent_version: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserMessageCreated {
+    pub content: Vec<ContentBlock>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunQueued {
+    pub priority: Priority,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunResumed {
+    pub after: ResumeCause,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRequeued {
+    pub cause: RequeueCause,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunCancelRequested {
+    pub requested_by: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelRequestStarted {
+    pub attempt: u32,
+    pub model: String,
+    pub provider: String,
+    pub step: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelResponseCompleted {
+    pub attempt: u32,
+    /// US dollars; null where the call is unpriced.
+    pub cost_usd: Option<Decimal>,
+    pub message_index: u32,
+    pub step: u32,
+    pub stop: Stop,
+    pub text: String,
+    pub tool_calls: Vec<ToolCall>,
+    /// The text or an argument was cut to fit the body.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    pub usage: TokenUsage,
+}
+
+closed_set! {
+    /// Why a model stopped.
+    Stop {
+        EndTurn = "end_turn",
+        ToolUse = "tool_use",
+        MaxTokens = "max_tokens",
+        ContentFilter = "content_filter",
+        Cancelled = "cancelled",
+    }
+}
+
+/// A call as the model asked for it. Identifier and arguments are the provider's, byte for byte.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    pub arguments_raw: String,
+    pub call_id: String,
+    pub index: u32,
+    pub name: String,
+}
+
+/// Tokens of one call of a model, by class of price. `cached` and `cache_write` are parts of `input`, `reasoning` of `output`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TokenUsage {
+    pub cache_write_input_tokens: i64,
+    pub cached_input_tokens: i64,
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+    pub reasoning_tokens: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelResponseFailed {
+    pub attempt: u32,
+    pub code: String,
+    pub retryable: bool,
+    pub step: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssistantMessageCompleted {
+    pub content: Vec<ContentBlock>,
+    pub message_index: u32,
+    pub step: u32,
+    pub truncated: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCallProposed {
+    /// Null where the model's text was not a JSON object.
+    pub arguments: Value,
+    pub call_id: String,
+    pub invocation_id: Uuid,
+    pub name: String,
+    pub step: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCallDecided {
+    pub call_id: String,
+    pub invocation_id: Uuid,
+    pub policy_version: String,
+    pub reason_code: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCallMarked {
+    pub call_id: String,
+    pub invocation_id: Uuid,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCallCompleted {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact_id: Option<Uuid>,
+    pub call_id: String,
+    pub invocation_id: Uuid,
+    pub result: Value,
+    pub truncated: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCallFailed {
+    pub call_id: String,
+    pub invocation_id: Uuid,
+    pub message: String,
+    pub reason_code: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalRequested {
+    pub approval_id: Uuid,
+    pub call_id: String,
+    #[serde(with = "time::serde::rfc3339")]
+    pub expires_at: OffsetDateTime,
+    pub risk: String,
+    pub tool_name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalResolved {
+    pub approval_id: Uuid,
+    pub decision: Decision,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resolved_by: Option<String>,
+}
+
+closed_set! {
+    /// How an approval ended.
+    Decision {
+        ApproveOnce = "approve_once",
+        Deny = "deny",
+        Expired = "expired",
+        Cancelled = "cancelled",
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalInvalidated {
+    pub approval_id: Uuid,
+    pub reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArtifactCreated {
+    pub artifact_id: Uuid,
+    pub media_type: String,
+    pub name: String,
+    pub size_bytes: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunWaitingForApproval {
+    pub approval_ids: Vec<Uuid>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunWaitingForUser {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choices: Option<Vec<String>>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub expires_at: OffsetDateTime,
+    pub question: String,
+    pub question_id: Uuid,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserInputDelivered {
+    pub content: Vec<ContentBlock>,
+    pub question_id: Uuid,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunEnded {
+    pub usage: Usage,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFailed {
+    pub failure: Failure,
+    pub usage: Usage,
+}
+
+#[cfg(test)]
+mod tests;

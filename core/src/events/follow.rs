@@ -1,0 +1,124 @@
+//! One stream: replay, then live, exactly once.
+//!
+//! A stream is a cursor. It takes what follows the cursor from the ring, or, where the ring has left it behind, a page of the
+//! log, or it waits. It watches before it reads, so there is no gap, and drops whatever is at or below its cursor, so there
+//! is no duplicate. It asks for "after the cursor", never for the next number.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::Stream;
+use sqlx::PgPool;
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use crate::error::Error;
+use crate::events::event::EventType;
+use crate::events::frame::{self, Frame};
+use crate::events::hub::{Feed, Hub};
+use crate::events::log;
+use crate::events::ring::{Following, Position};
+
+/// Frames that are ready together, in order; never empty.
+pub type EventStream = Pin<Box<dyn Stream<Item = Result<Vec<Frame>, Error>> + Send>>;
+
+/// The answer to a wish to follow.
+pub enum Followed {
+    Stream(EventStream),
+    /// The run has ended and the cursor has its end: there will never be more.
+    NothingMissing,
+}
+
+impl std::fmt::Debug for Followed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Stream(_) => "Stream",
+            Self::NothingMissing => "NothingMissing",
+        })
+    }
+}
+
+/// What the streams of a process share.
+#[derive(Debug, Clone)]
+pub(crate) struct Follow {
+    pool: PgPool,
+    hub: Hub,
+    /// A thousand clients that return after a deploy must not exhaust the pool: so many pages are read at once.
+    replays: Arc<Semaphore>,
+}
+
+const REPLAYS_MAX: usize = 4;
+
+impl Follow {
+    pub(crate) fn new(pool: PgPool, hub: Hub) -> Self {
+        Self { pool, hub, replays: Arc::new(Semaphore::new(REPLAYS_MAX)) }
+    }
+
+    pub(crate) async fn ready(&self) {
+        self.hub.ready().await;
+    }
+
+    /// The events of one run after a cursor, to the run's end. `head` is the session's newest event at some moment after
+    /// `ready`.
+    pub(crate) fn run(&self, session_id: Uuid, run_id: Uuid, head: i64, cursor: i64) -> EventStream {
+        let feed = self.hub.watch(session_id, head);
+        let follow = self.clone();
+        Box::pin(async_stream::try_stream! {
+            let mut changes = feed.changes();
+            let mut position = Position::at(cursor);
+            loop {
+                changes.mark_unchanged();
+                let frames = match feed.after(position) {
+                    Following::Frames(frames, next) => {
+                        position = next;
+                        frames
+                    }
+                    Following::Behind => {
+                        let frames = follow.page(&feed, position.cursor).await?;
+                        position = Position::at(newest(&frames).unwrap_or(position.cursor));
+                        frames
+                    }
+                    Following::Nothing => {
+                        if changes.changed().await.is_err() {
+                            return; // cannot be: the feed that sends is ours
+                        }
+                        continue;
+                    }
+                };
+                // Runs of a session never overlap: numbers of others are skipped, which is no gap.
+                let mut ours: Vec<Frame> = frames.into_iter().filter(|frame| frame.run_id() == Some(run_id)).collect();
+                let end = ours.iter().position(is_end);
+                if let Some(end) = end {
+                    ours.truncate(end + 1);
+                }
+                if !ours.is_empty() {
+                    yield ours;
+                }
+                if end.is_some() {
+                    return;
+                }
+            }
+        })
+    }
+
+    async fn page(&self, feed: &Feed, cursor: i64) -> Result<Vec<Frame>, Error> {
+        let _permit = self.replays.acquire().await.map_err(Error::internal)?;
+        let page = log::read_after(&self.pool, feed.session_id(), cursor, log::PAGE_ROWS).await?;
+        if page.events.is_empty() {
+            // The ring says that there is more after the cursor, the log says that there is not.
+            return Err(Error::internal("the log ends before the ring begins"));
+        }
+        Ok(page.events.iter().map(|event| frame::persisted(feed.session_id(), event)).collect())
+    }
+}
+
+fn newest(frames: &[Frame]) -> Option<i64> {
+    frames.iter().rev().find_map(|frame| match frame {
+        Frame::Persisted { sequence, .. } => Some(*sequence),
+        Frame::Transient { .. } => None,
+    })
+}
+
+fn is_end(frame: &Frame) -> bool {
+    matches!(frame, Frame::Persisted { event_type: Some(event_type), .. } if EventType::is_terminal(*event_type))
+}

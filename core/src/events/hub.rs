@@ -1,0 +1,251 @@
+//! From the log to its watchers in this process: one listener, and per watched session one reader and one ring.
+//!
+//! A wake-up costs one query per session and process, however many streams watch. Losing every wake-up costs latency: a
+//! coalesced poll finds what they would have told.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
+use tokio::sync::{Notify, watch};
+use uuid::Uuid;
+
+use crate::events::event::{Event, EventType};
+use crate::events::frame;
+use crate::events::log::{self, StoredEvent};
+use crate::events::ring::{Following, Position, Ring};
+use crate::notify::{Channel, Heard, Listener};
+
+/// One query for all watched sessions, so often: the latency of an event whose wake-up was lost.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Wait after a read that the database did not answer.
+const READ_RETRY_WAIT: Duration = Duration::from_millis(250);
+
+/// Longest wait for the first LISTEN before streams run on the poll alone.
+const FIRST_LISTEN_WAIT: Duration = Duration::from_secs(2);
+
+/// Cheap to clone; clones share everything.
+#[derive(Debug, Clone)]
+pub struct Hub {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    pool: PgPool,
+    feeds: Mutex<HashMap<Uuid, Weak<Feed>>>,
+    /// LISTEN has been confirmed once, or there is none to wait for.
+    ready: watch::Sender<bool>,
+}
+
+/// A watched session.
+#[derive(Debug)]
+pub(super) struct Feed {
+    session_id: Uuid,
+    hub: Weak<Shared>,
+    ring: Mutex<Ring>,
+    /// There may be something new to read.
+    wake: Arc<Notify>,
+    /// Counts the changes of the ring; streams wait on it.
+    changed: watch::Sender<u64>,
+}
+
+impl Hub {
+    /// Starts listening, where there is something to listen with, and polling. Ends when the last clone is gone.
+    pub fn start(pool: PgPool, listen: Option<PgConnectOptions>) -> Self {
+        let (ready, _) = watch::channel(listen.is_none());
+        let hub = Self { shared: Arc::new(Shared { pool, feeds: Mutex::default(), ready }) };
+        tokio::spawn(poll(Arc::downgrade(&hub.shared)));
+        if let Some(options) = listen {
+            tokio::spawn(hear(Arc::downgrade(&hub.shared), Listener::new(options, &[Channel::Events, Channel::Live])));
+        }
+        hub
+    }
+
+    /// The hub is LISTENing before any read is allowed: what is committed after the read is heard of, or found by the poll.
+    pub(super) async fn ready(&self) {
+        let mut ready = self.shared.ready.subscribe();
+        let _ = tokio::time::timeout(FIRST_LISTEN_WAIT, ready.wait_for(|ready| *ready)).await;
+    }
+
+    /// Watches a session whose newest event was `head` at some moment after `ready`.
+    pub(super) fn watch(&self, session_id: Uuid, head: i64) -> Arc<Feed> {
+        let mut feeds = self.shared.feeds();
+        if let Some(feed) = feeds.get(&session_id).and_then(Weak::upgrade) {
+            return feed;
+        }
+        let wake = Arc::new(Notify::new());
+        let feed = Arc::new(Feed {
+            session_id,
+            hub: Arc::downgrade(&self.shared),
+            ring: Mutex::new(Ring::above(head)),
+            wake: Arc::clone(&wake),
+            changed: watch::channel(0).0,
+        });
+        feeds.insert(session_id, Arc::downgrade(&feed));
+        tokio::spawn(read_when_woken(Arc::downgrade(&feed), Arc::clone(&wake), self.shared.pool.clone()));
+        wake.notify_one(); // what came between the head and this registration was announced to nobody
+        feed
+    }
+}
+
+impl Shared {
+    fn feeds(&self) -> MutexGuard<'_, HashMap<Uuid, Weak<Feed>>> {
+        self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watched(&self) -> Vec<Arc<Feed>> {
+        self.feeds().values().filter_map(Weak::upgrade).collect()
+    }
+
+    fn feed(&self, session_id: Uuid) -> Option<Arc<Feed>> {
+        self.feeds().get(&session_id).and_then(Weak::upgrade)
+    }
+
+    fn take_hint(&self, channel: Channel, payload: &str) {
+        match channel {
+            Channel::Events => {
+                let Some((session_id, sequence)) = payload.split_once(':') else { return };
+                let (Ok(session_id), Ok(sequence)) = (session_id.parse(), sequence.parse::<i64>()) else { return };
+                if let Some(feed) = self.feed(session_id) {
+                    feed.expect_sequence(sequence);
+                }
+            }
+            Channel::Live => {
+                let Some(live) = frame::live(payload) else { return };
+                if let Some(feed) = self.feed(live.session_id) {
+                    feed.change(|ring| ring.push_live(live));
+                }
+            }
+            Channel::Queue | Channel::Control => {}
+        }
+    }
+}
+
+impl Feed {
+    pub(super) fn session_id(&self) -> Uuid {
+        self.session_id
+    }
+
+    pub(super) fn after(&self, position: Position) -> Following {
+        self.ring().after(position)
+    }
+
+    /// Notices every change of the ring from now on.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Ring)) {
+        change(&mut self.ring());
+        self.changed.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    fn expect_sequence(&self, sequence: i64) {
+        if sequence > self.ring().head() {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Reads what follows the watermark into the ring; one page after the other until there is no more.
+    async fn read(&self, pool: &PgPool) -> Result<(), sqlx::Error> {
+        loop {
+            let head = self.ring().head();
+            let page = log::read_after(pool, self.session_id, head, log::PAGE_ROWS).await?;
+            if !page.events.is_empty() {
+                self.change(|ring| {
+                    for event in &page.events {
+                        ring.push_persisted(frame::persisted(self.session_id, event), completed_message(event));
+                    }
+                });
+            }
+            if page.is_last {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The index of the message that this event completes.
+fn completed_message(event: &StoredEvent) -> Option<u32> {
+    if event.event_type != EventType::AssistantMessageCompleted.as_str() {
+        return None; // decoding every body would cost more than all the rest of this path
+    }
+    match event.decode() {
+        Ok(Event::AssistantMessageCompleted(message)) => Some(message.message_index),
+        _ => None,
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.wake.notify_one(); // the reader finds nobody and ends
+        let Some(hub) = self.hub.upgrade() else { return };
+        let mut feeds = hub.feeds();
+        // Somebody may have begun to watch the session again.
+        if feeds.get(&self.session_id).is_some_and(|feed| feed.strong_count() == 0) {
+            feeds.remove(&self.session_id);
+        }
+    }
+}
+
+async fn read_when_woken(feed: Weak<Feed>, wake: Arc<Notify>, pool: PgPool) {
+    loop {
+        wake.notified().await;
+        let Some(feed) = feed.upgrade() else { return };
+        if let Err(error) = feed.read(&pool).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "the log was not readable; trying again");
+            wake.notify_one();
+            drop(feed);
+            tokio::time::sleep(READ_RETRY_WAIT).await;
+        }
+    }
+}
+
+async fn hear(hub: Weak<Shared>, mut listener: Listener) {
+    loop {
+        let heard = listener.next().await;
+        let Some(hub) = hub.upgrade() else { return };
+        match heard {
+            Heard::Listening => {
+                hub.ready.send_replace(true);
+                // Whatever was committed while nobody listened: every ring reads on from its watermark.
+                for feed in hub.watched() {
+                    feed.wake.notify_one();
+                }
+            }
+            Heard::Lost => tracing::warn!("the listening connection is gone; polling until it is back"),
+            Heard::Hint { channel, payload } => hub.take_hint(channel, &payload),
+        }
+    }
+}
+
+async fn poll(hub: Weak<Shared>) {
+    let mut ticks = tokio::time::interval(POLL_INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(hub) = hub.upgrade() else { return };
+        let watched: Vec<Uuid> = hub.feeds().keys().copied().collect();
+        if watched.is_empty() {
+            continue;
+        }
+        match log::heads(&hub.pool, &watched).await {
+            Ok(heads) => {
+                for (session_id, sequence) in heads {
+                    if let Some(feed) = hub.feed(session_id) {
+                        feed.expect_sequence(sequence);
+                    }
+                }
+            }
+            Err(error) => tracing::debug!(error = &error as &dyn std::error::Error, "the poll was not answered"),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The log, and the way from it to whoever watches.
+
+mod event;
+pub(crate) mod follow;
+pub(crate) mod frame;
+mod hub;
+pub(crate) mod log;
+mod ring;
+
+pub use event::*;
+pub use follow::{EventStream, Followed};
+pub use frame::{Frame, MessageDelta};
+pub use hub::Hub;
+pub use log::StoredEvent;

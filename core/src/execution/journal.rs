@@ -1,0 +1,221 @@
+//! Writes of executing runs: appends and ends of concurrent runs are committed together.
+//!
+//! One task takes whatever is ready, and never waits when it is idle: while one statement is on its way the next batch
+//! gathers. A fenced run never fails its neighbours; on any error each member is written alone.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::PgPool;
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+
+use crate::error::Error;
+use crate::events::Event;
+use crate::execution::lease::Lease;
+use crate::execution::settle::{self, AppendRow, Appended, Ending, EventRow};
+use crate::execution::state::RunState;
+use crate::fault::{Faults, Point};
+use crate::notify::{Hint, Notifier};
+
+/// Runs of one statement. Beyond it a batch gains nothing and its locks last longer.
+const BATCH_RUNS_MAX: usize = 64;
+
+/// Bytes of bodies of one statement, after which the rest waits for the next.
+const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Tries of a write whose answer is lost, a wait between them that doubles up to the bound: longer than a restart of the
+/// database takes. A worker that cannot renew meanwhile is told so by its own clock.
+const LOST_TRIES_MAX: u32 = 24;
+const LOST_WAIT: Duration = Duration::from_millis(50);
+const LOST_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// What a run writes next. The totals are those of the fold with these events.
+#[derive(Debug)]
+pub struct Append<'a> {
+    pub events: &'a [Event],
+    pub state: &'a RunState,
+    pub ending: Option<Ending>,
+    /// The worker has seen the request to cancel.
+    pub cancel_observed: bool,
+}
+
+/// Why nothing was written.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum WriteError {
+    /// The lease is lost: somebody else may execute the run. A value, not an accident: stop at once, write nothing more.
+    #[error("the lease is lost")]
+    Fenced,
+    /// The database refused it.
+    #[error("the write was refused")]
+    Refused(#[source] Arc<Error>),
+}
+
+#[derive(Debug, Clone)]
+pub struct Journal {
+    members: mpsc::Sender<Member>,
+}
+
+/// A write on its way, and who waits for it.
+#[derive(Debug)]
+struct Member {
+    session_id: Uuid,
+    row: AppendRow,
+    answer: oneshot::Sender<Result<(), WriteError>>,
+}
+
+impl Member {
+    fn bytes(&self) -> usize {
+        self.row.events.iter().map(|event| event.body.len()).sum()
+    }
+}
+
+impl Journal {
+    /// Starts the task that writes; it ends when the last clone is gone.
+    pub fn start(pool: PgPool, notifier: Notifier, faults: Faults) -> Self {
+        let (members, receiver) = mpsc::channel(BATCH_RUNS_MAX);
+        tokio::spawn(Writing { pool, notifier, faults, members: receiver, left_over: None }.run());
+        Self { members }
+    }
+
+    /// Commits events of one run, and its end where it ends. Returns when they are committed.
+    ///
+    /// # Errors
+    /// [`WriteError`]; nothing was written.
+    pub async fn append(&self, lease: &mut Lease, append: Append<'_>) -> Result<(), WriteError> {
+        let row = AppendRow {
+            run_id: lease.run_id(),
+            owner: lease.worker_id(),
+            epoch: lease.epoch(),
+            appends: lease.appends(),
+            ending: append.ending,
+            step_count: i32::try_from(append.state.step).unwrap_or(i32::MAX),
+            usage: append.state.usage,
+            cancel_observed: append.cancel_observed,
+            events: append
+                .events
+                .iter()
+                .map(|event| EventRow { event_type: event.event_type().as_str(), schema_version: event.schema_version(), body: event.body() })
+                .collect(),
+        };
+        let (answer, written) = oneshot::channel();
+        let gone = |_| WriteError::Refused(Arc::new(Error::internal("the journal has ended")));
+        self.members.send(Member { session_id: lease.session_id(), row, answer }).await.map_err(|_| gone(()))?;
+        written.await.map_err(|_| gone(()))??;
+        lease.count_append();
+        Ok(())
+    }
+}
+
+struct Writing {
+    pool: PgPool,
+    notifier: Notifier,
+    faults: Faults,
+    members: mpsc::Receiver<Member>,
+    /// Taken, and too large for the batch that it was taken for.
+    left_over: Option<Member>,
+}
+
+impl Writing {
+    async fn run(mut self) {
+        loop {
+            let first = match self.left_over.take() {
+                Some(member) => member,
+                None => match self.members.recv().await {
+                    Some(member) => member,
+                    None => return,
+                },
+            };
+            let batch = self.gather(first);
+            self.write(batch).await;
+        }
+    }
+
+    fn gather(&mut self, first: Member) -> Vec<Member> {
+        let mut bytes = first.bytes();
+        let mut batch = vec![first];
+        while batch.len() < BATCH_RUNS_MAX {
+            let Ok(member) = self.members.try_recv() else { break };
+            bytes += member.bytes();
+            if bytes > BATCH_BYTES_MAX {
+                self.left_over = Some(member);
+                break;
+            }
+            batch.push(member);
+        }
+        batch
+    }
+
+    async fn write(&self, batch: Vec<Member>) {
+        let (rows, waiting): (Vec<AppendRow>, Vec<_>) = batch.into_iter().map(|member| (member.row, (member.session_id, member.answer))).unzip();
+        let mut answers = match self.commit(&rows).await {
+            Ok(answers) => answers,
+            Err(_) if rows.len() > 1 => self.commit_each(&rows).await,
+            Err(error) => rows.iter().map(|row| (row.run_id, Err(error.clone()))).collect(),
+        };
+        let mut hints = Vec::with_capacity(rows.len());
+        for (row, (session_id, answer)) in rows.iter().zip(waiting) {
+            let outcome = answers.remove(&row.run_id).unwrap_or(Err(WriteError::Fenced));
+            if let Ok(sequence) = outcome {
+                hints.push(Hint::Events { session_id, sequence });
+                if row.ending == Some(Ending::HandedBack) {
+                    hints.push(Hint::Queue);
+                }
+            }
+            let _ = answer.send(outcome.map(|_| ())); // a run that does not wait any more has stopped
+        }
+        self.notifier.send(hints);
+    }
+
+    async fn commit_each(&self, rows: &[AppendRow]) -> HashMap<Uuid, Result<i64, WriteError>> {
+        let mut answers = HashMap::new();
+        for row in rows {
+            let answer = self.commit(std::slice::from_ref(row)).await;
+            answers.extend(answer.unwrap_or_else(|error| HashMap::from([(row.run_id, Err(error))])));
+        }
+        answers
+    }
+
+    /// One statement. A lost answer is asked for again with the same counters, so that a write that was committed is not
+    /// doubled; what is then absent is looked up.
+    async fn commit(&self, rows: &[AppendRow]) -> Result<HashMap<Uuid, Result<i64, WriteError>>, WriteError> {
+        let mut wait = LOST_WAIT;
+        let mut was_lost = false;
+        for _ in 0..LOST_TRIES_MAX {
+            self.faults.hit(Point::BeforeAppend).await.map_err(refused)?;
+            match settle::append_and_settle(&self.pool, rows).await {
+                Ok(appended) => {
+                    self.faults.hit(Point::AfterAppend).await.map_err(refused)?;
+                    return self.answers(rows, appended, was_lost).await.map_err(refused);
+                }
+                Err(error) => match Error::from(error) {
+                    unavailable @ Error::Unavailable { .. } => {
+                        tracing::warn!(error = &unavailable as &dyn std::error::Error, "a write had no answer; asking again");
+                        was_lost = true;
+                        tokio::time::sleep(wait).await;
+                        wait = (wait * 2).min(LOST_WAIT_MAX);
+                    }
+                    other => return Err(refused(other)),
+                },
+            }
+        }
+        Err(refused(Error::Unavailable { retry_after_seconds: 0, source: None }))
+    }
+
+    async fn answers(&self, rows: &[AppendRow], appended: Vec<Appended>, was_lost: bool) -> Result<HashMap<Uuid, Result<i64, WriteError>>, Error> {
+        let mut answers: HashMap<Uuid, Result<i64, WriteError>> = appended.into_iter().map(|row| (row.run_id, Ok(row.last_sequence))).collect();
+        let absent: Vec<&AppendRow> = rows.iter().filter(|row| !answers.contains_key(&row.run_id)).collect();
+        if was_lost && !absent.is_empty() {
+            // A new statement: the snapshot of the one before may not show what it had waited for.
+            for before in settle::committed_before(&self.pool, &absent).await? {
+                answers.insert(before.run_id, Ok(before.last_sequence));
+            }
+        }
+        Ok(answers)
+    }
+}
+
+fn refused(error: Error) -> WriteError {
+    WriteError::Refused(Arc::new(error))
+}

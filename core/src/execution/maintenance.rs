@@ -1,0 +1,92 @@
+//! What any worker does for all: a pass of the sweeps, under an advisory lock, bounded and idempotent.
+
+use std::time::Duration;
+
+use sqlx::{PgConnection, PgPool};
+
+use crate::error::Error;
+use crate::execution::settle;
+use crate::idempotency;
+use crate::notify::{Hint, Notifier};
+
+/// Names our lock among the advisory locks of the database: "baton" in ASCII.
+const LOCK: i64 = 0x0062_6174_6f6e;
+
+/// Passes in a row that another worker may hold the lock before it is not waited for any more: a stopped process must not
+/// stop everybody's maintenance. The sweeps are safe beside themselves; the lock only saves work.
+const LOCKED_OUT_MAX: u32 = 5;
+
+/// Keys expire after a day: looking once a minute is early enough.
+const KEYS_INTERVAL: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub struct Maintenance {
+    pool: PgPool,
+    notifier: Notifier,
+    lease_losses_max: i32,
+    locked_out: u32,
+    /// By the caller's clock.
+    keys_due: Duration,
+}
+
+/// What a pass did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Swept {
+    pub workers_marked_dead: usize,
+    pub runs_requeued: usize,
+    pub runs_failed: usize,
+}
+
+impl Maintenance {
+    pub fn new(pool: PgPool, notifier: Notifier, lease_losses_max: u16) -> Self {
+        Self { pool, notifier, lease_losses_max: i32::from(lease_losses_max), locked_out: 0, keys_due: Duration::ZERO }
+    }
+
+    /// One pass; `None` where another worker is at it. `elapsed` is the caller's monotonic time.
+    ///
+    /// # Errors
+    /// The database's; the next pass does what this one did not.
+    pub async fn pass(&mut self, elapsed: Duration) -> Result<Option<Swept>, Error> {
+        let mut conn = self.pool.acquire().await?;
+        let locked = sqlx::query_scalar!(r#"SELECT pg_try_advisory_lock($1) AS "locked!""#, LOCK).fetch_one(&mut *conn).await?;
+        if !locked && self.locked_out < LOCKED_OUT_MAX {
+            self.locked_out += 1;
+            return Ok(None);
+        }
+        self.locked_out = 0;
+        let swept = self.sweep(&mut conn).await;
+        if locked {
+            // A connection that fails here is not given back, and its end releases the lock.
+            sqlx::query_scalar!("SELECT pg_advisory_unlock($1)", LOCK).fetch_one(&mut *conn).await?;
+        }
+        drop(conn);
+        if elapsed >= self.keys_due {
+            self.keys_due = elapsed + KEYS_INTERVAL;
+            idempotency::remove_expired(&self.pool).await?;
+        }
+        swept.map(Some)
+    }
+
+    async fn sweep(&self, conn: &mut PgConnection) -> Result<Swept, Error> {
+        let dead = settle::mark_dead_workers(conn).await?;
+        if !dead.is_empty() {
+            tracing::warn!(workers = ?dead, "workers did not renew their leases; their runs go back to the queue");
+        }
+        let lost = settle::requeue_lost(conn, self.lease_losses_max).await?;
+        let due = settle::clear_due(conn).await?;
+        let overdue = settle::fail_overdue(conn).await?;
+        for run in &lost {
+            tracing::warn!(run_id = %run.run_id, failed = run.failed, "a run lost its worker");
+        }
+        for run in &overdue {
+            tracing::info!(run_id = %run.run_id, reason = %run.reason, "a run that nobody executes was overdue");
+        }
+        let changed = lost.iter().map(|run| (run.session_id, run.last_sequence)).chain(overdue.iter().map(|run| (run.session_id, run.last_sequence)));
+        self.notifier.send(changed.map(|(session_id, sequence)| Hint::Events { session_id, sequence }));
+        if due > 0 || lost.iter().any(|run| !run.failed) {
+            self.notifier.send([Hint::Queue]);
+        }
+        let failed = lost.iter().filter(|run| run.failed).count();
+        Ok(Swept { workers_marked_dead: dead.len(), runs_requeued: lost.len() - failed, runs_failed: failed + overdue.len() })
+    }
+}

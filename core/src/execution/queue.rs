@@ -1,0 +1,219 @@
+//! The queue is the table of runs. A claim takes due runs, with their new epoch and the events that say so, in one statement.
+
+use std::time::Duration;
+
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::error::Error;
+use crate::execution::lease::Lease;
+use crate::notify::{Hint, Notifier};
+use crate::principal::Principal;
+use crate::runs::{LimitsView, Priority};
+use crate::scope::Scope;
+
+/// Free slots: floors of each class, and shared ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// In the order of [`Priority::ALL`].
+    pub floors: [i32; 3],
+    pub shared: i32,
+}
+
+impl Room {
+    pub fn is_empty(&self) -> bool {
+        self.floors.iter().all(|floor| *floor == 0) && self.shared == 0
+    }
+}
+
+/// A run that this worker has just become the owner of.
+#[derive(Debug)]
+pub struct ClaimedRun {
+    pub lease: Lease,
+    /// Who submitted it, with the scopes of that moment.
+    pub principal: Principal,
+    pub agent_id: String,
+    pub agent_version: String,
+    pub priority: Priority,
+    pub traceparent: Option<String>,
+    pub limits: LimitsView,
+    /// Until the deadline, by the database's clock; zero where it has passed.
+    pub deadline_in: Duration,
+    pub first_sequence: i64,
+    /// The newest event of the session: the second of the two that the claim wrote.
+    pub last_sequence: i64,
+    pub cancel_requested: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Queue {
+    pool: PgPool,
+    notifier: Notifier,
+    tenant_max_running: Option<i32>,
+}
+
+impl Queue {
+    pub fn new(pool: PgPool, notifier: Notifier, tenant_max_running: Option<u16>) -> Self {
+        Self { pool, notifier, tenant_max_running: tenant_max_running.map(i32::from) }
+    }
+
+    /// Takes due runs: up to each class's free floor, then the shared slots in order of class; within a class one for each
+    /// waiting tenant in turn. May take less than there is: ask again after a claim that got something and left room.
+    ///
+    /// A claim whose answer is lost is not repeated, since it would take more: the heartbeat shows what it took.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn claim(&self, worker_id: Uuid, room: Room) -> Result<Vec<ClaimedRun>, Error> {
+        let classes: Vec<String> = Priority::ALL.iter().map(ToString::to_string).collect();
+        let rows = sqlx::query_as!(
+            Row,
+            r#"
+            WITH RECURSIVE cls AS MATERIALIZED (
+                -- A dead or unknown worker gets nothing.
+                SELECT c.class, c.room, c.no, c.room + $4::int4 AS most
+                FROM unnest($2::text[], $3::int4[]) WITH ORDINALITY AS c(class, room, no)
+                WHERE c.room + $4::int4 > 0 AND EXISTS (SELECT 1 FROM workers w WHERE w.id = $1::uuid AND NOT w.dead)
+            ), waiting(no, class, most, tenant) AS (
+                -- A loose index scan: one probe of runs_queued for each waiting tenant.
+                SELECT c.no, c.class, c.most,
+                    (SELECT r.tenant_id FROM runs r WHERE r.status = 'QUEUED' AND r.scheduled_for IS NULL AND r.priority = c.class
+                     ORDER BY r.tenant_id LIMIT 1)
+                FROM cls c
+                UNION ALL
+                SELECT w.no, w.class, w.most,
+                    (SELECT r.tenant_id FROM runs r WHERE r.status = 'QUEUED' AND r.scheduled_for IS NULL AND r.priority = w.class
+                     AND r.tenant_id > w.tenant ORDER BY r.tenant_id LIMIT 1)
+                FROM waiting w WHERE w.tenant IS NOT NULL
+            ), tenants AS MATERIALIZED (
+                SELECT t.tenant, CASE WHEN $5::int4 IS NULL THEN 1000000
+                    ELSE $5::int4 - (SELECT count(*) FROM (
+                        SELECT 1 FROM runs x WHERE x.status = 'RUNNING' AND x.tenant_id = t.tenant LIMIT greatest($5::int4, 0)) y) END AS free
+                FROM (SELECT DISTINCT w.tenant FROM waiting w WHERE w.tenant IS NOT NULL) t
+            ), share AS (
+                -- How deep to look into each tenant's queue: enough to fill the room twice, bounded when very many tenants wait.
+                SELECT w.no, w.class, w.tenant, t.free,
+                    least(2 * w.most, greatest(4, 8 * w.most / count(*) OVER (PARTITION BY w.no)), t.free) AS depth
+                FROM waiting w JOIN tenants t ON t.tenant = w.tenant WHERE t.free > 0
+            ), cand AS MATERIALIZED (
+                SELECT n.id, n.no, n.ord, random() AS tie FROM (
+                    SELECT q.id, h.no, q.ord, h.free, row_number() OVER (PARTITION BY h.tenant ORDER BY h.no, q.ord) AS nth
+                    FROM share h CROSS JOIN LATERAL (
+                        SELECT i.id, row_number() OVER (ORDER BY i.created_at, i.id) AS ord FROM (
+                            SELECT r.id, r.created_at FROM runs r
+                            WHERE r.status = 'QUEUED' AND r.scheduled_for IS NULL AND r.priority = h.class AND r.tenant_id = h.tenant
+                            ORDER BY r.created_at, r.id LIMIT h.depth) i) q) n
+                WHERE n.nth <= n.free
+            ), floors AS MATERIALIZED (
+                -- LIMIT above the lock: locks no more than it takes.
+                SELECT f.* FROM cls CROSS JOIN LATERAL (
+                    SELECT x.* FROM (SELECT c.id FROM cand c WHERE c.no = cls.no ORDER BY c.ord, c.tie) o
+                    CROSS JOIN LATERAL (SELECT r.id, r.session_id, r.started_at, r.resume_after FROM runs r
+                        WHERE r.id = o.id AND r.status = 'QUEUED' AND r.scheduled_for IS NULL FOR NO KEY UPDATE SKIP LOCKED) x
+                    LIMIT cls.room) f
+            ), lent AS MATERIALIZED (
+                -- SKIP LOCKED does not skip our own locks: what the floors took is left out by name.
+                SELECT x.* FROM (SELECT c.id FROM cand c WHERE c.id NOT IN (SELECT f.id FROM floors f) ORDER BY c.no, c.ord, c.tie) o
+                CROSS JOIN LATERAL (SELECT r.id, r.session_id, r.started_at, r.resume_after FROM runs r
+                    WHERE r.id = o.id AND r.status = 'QUEUED' AND r.scheduled_for IS NULL FOR NO KEY UPDATE SKIP LOCKED) x
+                LIMIT $4::int4
+            ), picked AS MATERIALIZED (
+                SELECT * FROM floors UNION ALL SELECT * FROM lent
+            ), ses AS MATERIALIZED (
+                -- Sessions after runs, in order of id.
+                SELECT s.id, p.id AS run_id, p.started_at, p.resume_after
+                FROM sessions s JOIN picked p ON p.session_id = s.id ORDER BY s.id FOR NO KEY UPDATE OF s
+            ), num AS (
+                UPDATE sessions s SET last_sequence = s.last_sequence + 2 FROM ses WHERE s.id = ses.id
+                RETURNING ses.run_id, ses.started_at, ses.resume_after, s.last_sequence
+            ), upd AS (
+                UPDATE runs r SET status = 'RUNNING', lease_owner = $1::uuid, lease_epoch = r.lease_epoch + 1,
+                    started_at = coalesce(r.started_at, now()), resume_after = NULL, status_since = now(), updated_at = now()
+                FROM num WHERE r.id = num.run_id
+                RETURNING r.id AS run_id, r.session_id, r.tenant_id, r.principal_id, r.scopes, r.agent_id, r.agent_version,
+                    r.priority, r.traceparent, r.max_steps, r.max_model_calls, r.max_tool_calls, r.max_input_tokens,
+                    r.max_output_tokens, r.max_cost_usd, r.deadline_at, r.first_sequence, num.last_sequence, r.lease_epoch, r.appends,
+                    num.started_at IS NULL AS first_start, num.resume_after,
+                    r.cancel_requested_at IS NOT NULL AS cancel_requested,
+                    extract(epoch FROM r.deadline_at - now())::float8 AS deadline_in_seconds
+            ), ev AS (
+                INSERT INTO events (session_id, sequence, run_id, type, schema_version, body)
+                SELECT u.session_id, u.last_sequence - 1 + e.k, u.run_id, e.type, 1, e.body
+                FROM upd u CROSS JOIN LATERAL (VALUES
+                    (0, 'run.claimed', '{}'),
+                    (1, CASE WHEN u.first_start THEN 'run.started' ELSE 'run.resumed' END,
+                        CASE WHEN u.first_start THEN '{}' ELSE '{"after":"' || u.resume_after || '"}' END)) AS e(k, type, body)
+            )
+            SELECT upd.run_id, upd.session_id, upd.tenant_id, upd.principal_id, upd.scopes, upd.agent_id, upd.agent_version,
+                upd.priority, upd.traceparent, upd.max_steps, upd.max_model_calls, upd.max_tool_calls, upd.max_input_tokens,
+                upd.max_output_tokens, upd.max_cost_usd, upd.deadline_at, upd.first_sequence, upd.last_sequence, upd.lease_epoch,
+                upd.appends, upd.cancel_requested AS "cancel_requested!", upd.deadline_in_seconds AS "deadline_in_seconds!"
+            FROM upd
+            "#,
+            worker_id,
+            &classes,
+            &room.floors,
+            room.shared,
+            self.tenant_max_running,
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let claimed: Vec<ClaimedRun> = rows.into_iter().map(|row| row.into_claimed(worker_id)).collect::<Result<_, _>>()?;
+        self.notifier.send(claimed.iter().map(|run| Hint::Events { session_id: run.lease.session_id(), sequence: run.last_sequence }));
+        Ok(claimed)
+    }
+}
+
+struct Row {
+    run_id: Uuid,
+    session_id: Uuid,
+    tenant_id: String,
+    principal_id: String,
+    scopes: Vec<String>,
+    agent_id: String,
+    agent_version: String,
+    priority: String,
+    traceparent: Option<String>,
+    max_steps: i32,
+    max_model_calls: i32,
+    max_tool_calls: i32,
+    max_input_tokens: Option<i64>,
+    max_output_tokens: Option<i64>,
+    max_cost_usd: Option<rust_decimal::Decimal>,
+    deadline_at: OffsetDateTime,
+    first_sequence: i64,
+    last_sequence: i64,
+    lease_epoch: i32,
+    appends: i32,
+    cancel_requested: bool,
+    deadline_in_seconds: f64,
+}
+
+impl Row {
+    fn into_claimed(self, worker_id: Uuid) -> Result<ClaimedRun, Error> {
+        // A scope that this build does not know authorizes nothing in it.
+        let scopes = self.scopes.iter().filter_map(|scope| scope.parse::<Scope>().ok());
+        Ok(ClaimedRun {
+            lease: Lease::claimed(self.run_id, self.session_id, worker_id, self.lease_epoch, self.appends),
+            principal: Principal { tenant_id: self.tenant_id, principal_id: self.principal_id, scopes: scopes.collect() },
+            agent_id: self.agent_id,
+            agent_version: self.agent_version,
+            priority: self.priority.parse().map_err(Error::internal)?,
+            traceparent: self.traceparent,
+            limits: LimitsView {
+                max_steps: self.max_steps,
+                max_model_calls: self.max_model_calls,
+                max_tool_calls: self.max_tool_calls,
+                max_input_tokens: self.max_input_tokens,
+                max_output_tokens: self.max_output_tokens,
+                max_cost_usd: self.max_cost_usd,
+                deadline_at: self.deadline_at,
+            },
+            deadline_in: Duration::try_from_secs_f64(self.deadline_in_seconds).unwrap_or(Duration::ZERO),
+            first_sequence: self.first_sequence,
+            last_sequence: self.last_sequence,
+            cancel_requested: self.cancel_requested,
+        })
+    }
+}

@@ -1,0 +1,218 @@
+//! Appending events of executing runs, ending them where they end: many runs in one statement.
+
+use rust_decimal::Decimal;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::execution::settle::Ending;
+use crate::runs::Usage;
+
+/// What one worker writes for one run. At most one row per run and statement: a second would be skipped.
+#[derive(Debug)]
+pub(in crate::execution) struct AppendRow {
+    pub(in crate::execution) run_id: Uuid,
+    pub(in crate::execution) owner: Uuid,
+    pub(in crate::execution) epoch: i32,
+    /// Writes of workers so far; one more after this.
+    pub(in crate::execution) appends: i32,
+    /// None: the run goes on.
+    pub(in crate::execution) ending: Option<Ending>,
+    /// Totals of the fold, not increments.
+    pub(in crate::execution) step_count: i32,
+    pub(in crate::execution) usage: Usage,
+    /// The worker has seen the request to cancel.
+    pub(in crate::execution) cancel_observed: bool,
+    pub(in crate::execution) events: Vec<EventRow>,
+}
+
+#[derive(Debug)]
+pub(in crate::execution) struct EventRow {
+    pub(in crate::execution) event_type: &'static str,
+    pub(in crate::execution) schema_version: i16,
+    pub(in crate::execution) body: String,
+}
+
+/// A run that was written, and the sequence of its last event.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::execution) struct Appended {
+    pub(in crate::execution) run_id: Uuid,
+    pub(in crate::execution) last_sequence: i64,
+}
+
+/// For each run all or nothing. A run that is absent from the answer was not written: fenced, or written before.
+/// COMPLETED does not look at a request to cancel, by design: the step had finished before it was seen.
+///
+/// # Errors
+/// Any error undoes the whole statement: then each member alone.
+pub(in crate::execution) async fn append_and_settle(pool: &PgPool, rows: &[AppendRow]) -> Result<Vec<Appended>, sqlx::Error> {
+    let runs = Columns::of(rows);
+    let (mut event_runs, mut types, mut versions, mut bodies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for row in rows {
+        for event in &row.events {
+            event_runs.push(row.run_id);
+            types.push(event.event_type.to_owned());
+            versions.push(event.schema_version);
+            bodies.push(event.body.clone());
+        }
+    }
+    let written = sqlx::query!(
+        r#"
+        WITH want AS MATERIALIZED (
+            SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::int4[], $4::int4[], $5::text[], $6::int4[], $7::int4[], $8::int4[], $9::int8[],
+                $10::int8[], $11::int8[], $12::int8[], $13::int8[], $14::numeric[], $15::bool[], $16::text[], $17::text[], $18::int4[], $19::text[])
+                AS w(run_id, owner, epoch, appends, new_status, step_count, model_calls, tool_calls, input_tokens,
+                cached, cache_write, output_tokens, reasoning, cost, observed, failure_reason, failure_message, failure_step, failure_class)
+        ), ev AS MATERIALIZED (
+            SELECT e.*, row_number() OVER (PARTITION BY e.run_id ORDER BY e.ord) AS k, count(*) OVER (PARTITION BY e.run_id) AS n
+            FROM unnest($20::uuid[], $21::text[], $22::int2[], $23::text[]) WITH ORDINALITY AS e(run_id, type, schema_version, body, ord)
+        ), own AS MATERIALIZED (
+            -- The fence, under the row's lock: owner, epoch, and the number of writes so far. Runs in order of id.
+            SELECT r.id AS run_id, r.session_id
+            FROM runs r JOIN want w ON w.run_id = r.id
+            WHERE r.status = 'RUNNING' AND r.lease_owner = w.owner AND r.lease_epoch = w.epoch AND r.appends = w.appends
+            ORDER BY r.id FOR NO KEY UPDATE OF r
+        ), ses AS MATERIALIZED (
+            -- Then sessions, in order of id.
+            SELECT s.id, own.run_id, coalesce(e.n, 0) AS n
+            FROM sessions s JOIN own ON own.session_id = s.id LEFT JOIN ev e ON e.run_id = own.run_id AND e.k = 1
+            ORDER BY s.id FOR NO KEY UPDATE OF s
+        ), num AS (
+            UPDATE sessions s SET last_sequence = s.last_sequence + ses.n,
+                updated_at = CASE WHEN w.new_status IN ('COMPLETED','FAILED','CANCELLED') THEN now() ELSE s.updated_at END
+            FROM ses JOIN want w ON w.run_id = ses.run_id WHERE s.id = ses.id
+            RETURNING ses.run_id, s.id AS session_id, s.last_sequence - ses.n AS base, s.last_sequence AS top
+        ), upd AS (
+            -- One UPDATE for a run: a second one of the same row in the same statement would be skipped.
+            UPDATE runs r SET
+                status = coalesce(w.new_status, r.status),
+                lease_owner = CASE WHEN w.new_status IS NULL THEN r.lease_owner END,
+                appends = r.appends + 1,
+                step_count = w.step_count, model_calls = w.model_calls, tool_calls = w.tool_calls, input_tokens = w.input_tokens,
+                cached_input_tokens = w.cached, cache_write_input_tokens = w.cache_write, output_tokens = w.output_tokens,
+                reasoning_tokens = w.reasoning, cost_usd = w.cost,
+                cancel_observed_at = CASE WHEN w.observed AND r.cancel_requested_at IS NOT NULL
+                    THEN coalesce(r.cancel_observed_at, now()) ELSE r.cancel_observed_at END,
+                failure_reason = w.failure_reason, failure_message = w.failure_message, failure_step = w.failure_step,
+                failure_class = w.failure_class,
+                finished_at = CASE WHEN w.new_status IN ('COMPLETED','FAILED','CANCELLED') THEN now() END,
+                last_sequence = CASE WHEN w.new_status IN ('COMPLETED','FAILED','CANCELLED') THEN num.top END,
+                resume_after = CASE WHEN w.new_status = 'QUEUED' THEN 'handed_back' END,
+                status_since = CASE WHEN w.new_status IS NULL THEN r.status_since ELSE now() END,
+                updated_at = now()
+            FROM num JOIN want w ON w.run_id = num.run_id WHERE r.id = num.run_id
+            RETURNING r.id AS run_id, num.top
+        ), ins AS (
+            INSERT INTO events (session_id, sequence, run_id, type, schema_version, body)
+            SELECT num.session_id, num.base + ev.k, ev.run_id, ev.type, ev.schema_version, ev.body
+            FROM num JOIN ev ON ev.run_id = num.run_id
+        )
+        SELECT upd.run_id, upd.top AS last_sequence FROM upd
+        "#,
+        &runs.run_id,
+        &runs.owner,
+        &runs.epoch,
+        &runs.appends,
+        &runs.new_status as &[Option<String>],
+        &runs.step_count,
+        &runs.model_calls,
+        &runs.tool_calls,
+        &runs.input_tokens,
+        &runs.cached_input_tokens,
+        &runs.cache_write_input_tokens,
+        &runs.output_tokens,
+        &runs.reasoning_tokens,
+        &runs.cost_usd as &[Option<Decimal>],
+        &runs.cancel_observed,
+        &runs.failure_reason as &[Option<String>],
+        &runs.failure_message as &[Option<String>],
+        &runs.failure_step as &[Option<i32>],
+        &runs.failure_class as &[Option<String>],
+        &event_runs,
+        &types,
+        &versions,
+        &bodies,
+    )
+    .fetch_all(pool)
+    .await?;
+    Ok(written.into_iter().map(|row| Appended { run_id: row.run_id, last_sequence: row.last_sequence }).collect())
+}
+
+/// Of writes whose answers were lost and whose repetition wrote nothing: those that had been committed the first time. The
+/// rest is fenced.
+pub(in crate::execution) async fn committed_before(pool: &PgPool, rows: &[&AppendRow]) -> Result<Vec<Appended>, sqlx::Error> {
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.run_id).collect();
+    let states = sqlx::query!(
+        r#"
+        SELECT r.id, r.lease_epoch, r.appends, s.last_sequence
+        FROM runs r JOIN sessions s ON s.id = r.session_id
+        WHERE r.id = ANY($1)
+        "#,
+        &ids,
+    )
+    .fetch_all(pool)
+    .await?;
+    let ours = states.into_iter().filter(|state| {
+        rows.iter().any(|row| row.run_id == state.id && row.epoch == state.lease_epoch && row.appends + 1 == state.appends)
+    });
+    Ok(ours.map(|state| Appended { run_id: state.id, last_sequence: state.last_sequence }).collect())
+}
+
+/// The rows as `unnest` takes them: arrays of one length (a shorter one would be padded with nulls and switch a guard off).
+#[derive(Default)]
+struct Columns {
+    run_id: Vec<Uuid>,
+    owner: Vec<Uuid>,
+    epoch: Vec<i32>,
+    appends: Vec<i32>,
+    new_status: Vec<Option<String>>,
+    step_count: Vec<i32>,
+    model_calls: Vec<i32>,
+    tool_calls: Vec<i32>,
+    input_tokens: Vec<i64>,
+    cached_input_tokens: Vec<i64>,
+    cache_write_input_tokens: Vec<i64>,
+    output_tokens: Vec<i64>,
+    reasoning_tokens: Vec<i64>,
+    cost_usd: Vec<Option<Decimal>>,
+    cancel_observed: Vec<bool>,
+    failure_reason: Vec<Option<String>>,
+    failure_message: Vec<Option<String>>,
+    failure_step: Vec<Option<i32>>,
+    failure_class: Vec<Option<String>>,
+}
+
+impl Columns {
+    fn of(rows: &[AppendRow]) -> Self {
+        let mut columns = Self::default();
+        for row in rows {
+            columns.push(row);
+        }
+        columns
+    }
+
+    fn push(&mut self, row: &AppendRow) {
+        let failed = match &row.ending {
+            Some(Ending::Failed { failure, class }) => Some((failure, class)),
+            _ => None,
+        };
+        self.run_id.push(row.run_id);
+        self.owner.push(row.owner);
+        self.epoch.push(row.epoch);
+        self.appends.push(row.appends);
+        self.new_status.push(row.ending.as_ref().map(|ending| ending.status().to_string()));
+        self.step_count.push(row.step_count);
+        self.model_calls.push(row.usage.model_calls);
+        self.tool_calls.push(row.usage.tool_calls);
+        self.input_tokens.push(row.usage.input_tokens);
+        self.cached_input_tokens.push(row.usage.cached_input_tokens);
+        self.cache_write_input_tokens.push(row.usage.cache_write_input_tokens);
+        self.output_tokens.push(row.usage.output_tokens);
+        self.reasoning_tokens.push(row.usage.reasoning_tokens);
+        self.cost_usd.push(row.usage.cost_usd);
+        self.cancel_observed.push(row.cancel_observed);
+        self.failure_reason.push(failed.map(|(failure, _)| failure.reason.to_string()));
+        self.failure_message.push(failed.map(|(failure, _)| failure.message.clone()));
+        self.failure_step.push(failed.and_then(|(failure, _)| failure.step).and_then(|step| i32::try_from(step).ok()));
+        self.failure_class.push(failed.and_then(|(_, class)| class.clone()));
+    }
+}

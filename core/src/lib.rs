@@ -1,0 +1,35 @@
+//! Baton's rules, services and SQL: everything that knows what a run is. No HTTP framework, no command line, no signals.
+//!
+//! ARCHITECTURE.md follows one run through these modules.
+
+#![forbid(unsafe_code)]
+
+pub mod agents;
+pub mod canonical;
+pub mod clock;
+mod closed_set;
+pub mod config;
+pub mod content;
+pub mod db;
+pub mod error;
+pub mod events;
+pub mod execution;
+pub mod fault;
+pub mod idempotency;
+mod json_object;
+pub mod notify;
+pub mod outbound;
+pub mod page;
+pub mod principal;
+pub mod runs;
+pub mod scope;
+mod services;
+pub mod sessions;
+mod task;
+pub mod tools;
+
+pub use closed_set::UnknownWord;
+pub use error::{Code, Conflict, Error, Resource};
+pub use principal::Principal;
+pub use scope::Scope;
+pub use services::Services;

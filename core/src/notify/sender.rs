@@ -1,0 +1,174 @@
+//! Sending hints: whatever is ready goes in one statement, on a connection of its own.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions, Connection};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::notify::live::{Delta, LiveBuffer};
+use crate::notify::{Channel, PAYLOAD_BYTES_MAX};
+
+/// Hints that may wait for the connection; beyond it they are dropped, and polling finds what they would have told.
+const WAITING_MAX: usize = 8_192;
+
+/// Hints of one statement.
+const BATCH_MAX: usize = 1_024;
+
+/// Deltas leave at most this often: fast enough to read along, a thirtieth of the statements that single tokens would cost.
+const LIVE_INTERVAL: Duration = Duration::from_millis(30);
+
+/// Wait after a failed connection: hints of a second are worth less than a hot loop costs.
+const RECONNECT_WAIT: Duration = Duration::from_secs(1);
+
+/// Something that somebody may want to look at.
+#[derive(Debug, Clone)]
+pub enum Hint {
+    Queue,
+    Events { session_id: Uuid, sequence: i64 },
+    Cancel { run_id: Uuid },
+    Live(Delta),
+}
+
+/// Sends hints, without waiting and without failing. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Notifier {
+    hints: Option<mpsc::Sender<Hint>>,
+}
+
+impl Notifier {
+    /// Nothing is sent: everything works by polling.
+    pub fn off() -> Self {
+        Self { hints: None }
+    }
+
+    /// Starts the task that sends; it ends when the last clone is gone.
+    pub fn start(options: &PgConnectOptions) -> Self {
+        let (sender, receiver) = mpsc::channel(WAITING_MAX);
+        // Nothing that is sent here must survive a crash of the server.
+        let options = options.clone().options([("synchronous_commit", "off")]);
+        tokio::spawn(Sending { options, connection: None, hints: receiver, live: LiveBuffer::default(), live_due: None }.run());
+        Self { hints: Some(sender) }
+    }
+
+    pub fn send(&self, hints: impl IntoIterator<Item = Hint>) {
+        let Some(sender) = &self.hints else { return };
+        for hint in hints {
+            if sender.try_send(hint).is_err() {
+                tracing::debug!("a hint was dropped: too many are waiting");
+                return;
+            }
+        }
+    }
+}
+
+struct Sending {
+    options: PgConnectOptions,
+    connection: Option<PgConnection>,
+    hints: mpsc::Receiver<Hint>,
+    live: LiveBuffer,
+    live_due: Option<Instant>,
+}
+
+impl Sending {
+    async fn run(mut self) {
+        loop {
+            let due = self.live_due.unwrap_or_else(|| Instant::now() + RECONNECT_WAIT);
+            tokio::select! {
+                hint = self.hints.recv() => match hint {
+                    Some(hint) => self.take(hint).await,
+                    None => break,
+                },
+                () = tokio::time::sleep_until(due), if self.live_due.is_some() => self.flush(Vec::new()).await,
+            }
+        }
+        self.flush(Vec::new()).await;
+        if let Some(connection) = self.connection.take() {
+            // The process is going, or nobody sends any more: what close says interests nobody.
+            let _ = connection.close().await;
+        }
+    }
+
+    /// Takes what is ready. A delta waits for its neighbours; anything else takes along the deltas that came before it, so
+    /// that nobody hears of a finished message before its last words.
+    async fn take(&mut self, first: Hint) {
+        let mut payloads = Payloads::default();
+        let mut next = Some(first);
+        while let Some(hint) = next {
+            match hint {
+                Hint::Live(delta) => {
+                    self.live.add(delta);
+                    self.live_due.get_or_insert_with(|| Instant::now() + LIVE_INTERVAL);
+                }
+                other => payloads.add(other),
+            }
+            next = if payloads.len() < BATCH_MAX { self.hints.try_recv().ok() } else { None };
+        }
+        if payloads.len() > 0 {
+            self.flush(payloads.into_vec()).await;
+        }
+    }
+
+    async fn flush(&mut self, hints: Vec<(Channel, String)>) {
+        self.live_due = None;
+        let live = self.live.drain(PAYLOAD_BYTES_MAX).into_iter().map(|payload| (Channel::Live, payload));
+        let all: Vec<(Channel, String)> = live.chain(hints).collect();
+        if all.is_empty() {
+            return;
+        }
+        if let Err(error) = self.notify(&all).await {
+            tracing::debug!(error = &error as &dyn std::error::Error, "hints were not sent");
+            self.connection = None;
+            tokio::time::sleep(RECONNECT_WAIT).await;
+        }
+    }
+
+    async fn notify(&mut self, hints: &[(Channel, String)]) -> Result<(), sqlx::Error> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            None => self.connection.insert(self.options.connect().await?),
+        };
+        let (channels, payloads): (Vec<String>, Vec<String>) =
+            hints.iter().map(|(channel, payload)| (channel.to_string(), payload.clone())).unzip();
+        sqlx::query!("SELECT count(pg_notify(h.channel, h.payload)) FROM unnest($1::text[], $2::text[]) AS h(channel, payload)", &channels, &payloads)
+            .fetch_one(connection)
+            .await?;
+        Ok(())
+    }
+}
+
+/// Hints as they go out: one for each session, with its newest sequence, and one for the queue.
+#[derive(Default)]
+struct Payloads {
+    queue: bool,
+    sessions: HashMap<Uuid, i64>,
+    cancels: Vec<Uuid>,
+}
+
+impl Payloads {
+    fn add(&mut self, hint: Hint) {
+        match hint {
+            Hint::Queue => self.queue = true,
+            Hint::Events { session_id, sequence } => {
+                let newest = self.sessions.entry(session_id).or_default();
+                *newest = sequence.max(*newest);
+            }
+            Hint::Cancel { run_id } => self.cancels.push(run_id),
+            Hint::Live(_) => {}
+        }
+    }
+
+    fn len(&self) -> usize {
+        usize::from(self.queue) + self.sessions.len() + self.cancels.len()
+    }
+
+    fn into_vec(self) -> Vec<(Channel, String)> {
+        let queue = self.queue.then(|| (Channel::Queue, String::new()));
+        let cancels = self.cancels.into_iter().map(|run_id| (Channel::Control, run_id.to_string()));
+        let sessions = self.sessions.into_iter().map(|(session_id, sequence)| (Channel::Events, format!("{session_id}:{sequence}")));
+        queue.into_iter().chain(cancels).chain(sessions).collect()
+    }
+}

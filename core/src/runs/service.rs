@@ -1,0 +1,214 @@
+//! What callers may do with runs.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::clock::Clock;
+use crate::db;
+use crate::error::{Conflict, Error, Resource};
+use crate::events::follow::Follow;
+use crate::events::{Followed, frame, log};
+use crate::execution::settle::{self, CancelOutcome};
+use crate::fault::{Faults, Point};
+use crate::idempotency::{self, Created, IdempotencyKey, KeyTtl};
+use crate::notify::{Hint, Notifier};
+use crate::page::{Cursor, Page, PageRequest, page};
+use crate::principal::Principal;
+use crate::runs::command::{SubmitMessage, Submitted};
+use crate::runs::status::RunStatus;
+use crate::runs::store::{self, Extent, NewRun, Submission};
+use crate::runs::view::RunView;
+use crate::scope::Scope;
+use crate::sessions::{self, SessionStatus};
+use crate::task::shielded;
+
+#[derive(Debug, Clone)]
+pub struct RunService {
+    pub(crate) pool: PgPool,
+    pub(crate) clock: Clock,
+    pub(crate) notifier: Notifier,
+    pub(crate) follow: Follow,
+    pub(crate) key_ttl: KeyTtl,
+    pub(crate) faults: Faults,
+}
+
+/// Which runs a list shows.
+#[derive(Debug, Clone, Default)]
+pub struct RunFilter {
+    pub session_id: Option<Uuid>,
+    /// Any of these; none: all.
+    pub statuses: Vec<RunStatus>,
+}
+
+/// A page of a run's log: the data of its frames.
+#[derive(Debug, Serialize)]
+pub struct EventPage {
+    pub items: Vec<Box<RawValue>>,
+    /// The last sequence, as text; null at the head.
+    pub next_cursor: Option<String>,
+}
+
+/// Submissions again after the session's run had ended between "busy" and the look at it. Each round somebody's run ended.
+const BUSY_TRIES_MAX: u32 = 3;
+
+impl RunService {
+    /// Stores a run for a message before it answers.
+    ///
+    /// # Errors
+    /// `NotFound` for the session, `Malformed`, `Conflict` (a run is unfinished, the session is closed, the key was used
+    /// otherwise). A failed submission keeps no key.
+    pub async fn submit(&self, principal: &Principal, session_id: Uuid, key: Option<IdempotencyKey>, command: SubmitMessage) -> Result<Submitted, Error> {
+        principal.require(Scope::RunWrite)?;
+        let metadata = match command.validate() {
+            Ok(metadata) => metadata,
+            Err(malformed) => return Err(self.session_missing_or(principal, session_id, malformed).await),
+        };
+        let (service, principal) = (self.clone(), principal.clone());
+        shielded(async move {
+            let new = NewRun { id: service.clock.new_id(), session_id, command: &command, metadata: &metadata, key: key.as_ref(), key_ttl: service.key_ttl };
+            let submitted = service.submit_new(&principal, &new).await?;
+            service.faults.hit(Point::AfterSubmit).await?;
+            Ok(submitted)
+        })
+        .await
+    }
+
+    async fn submit_new(&self, principal: &Principal, new: &NewRun<'_>) -> Result<Submitted, Error> {
+        let created = Submitted { run_id: new.id, session_id: new.session_id, status: RunStatus::Queued, replayed: false };
+        for _ in 0..BUSY_TRIES_MAX {
+            match db::repeat_when_lost(|| store::submit(&self.pool, principal, new)).await? {
+                Submission::Created { last_sequence } => {
+                    self.notifier.send([Hint::Queue, Hint::Events { session_id: new.session_id, sequence: last_sequence }]);
+                    return Ok(created);
+                }
+                Submission::Repeat => {
+                    self.notifier.send([Hint::Queue]);
+                    return Ok(created);
+                }
+                Submission::KeyExists => return self.replay(principal, new).await?.ok_or(Error::ConcurrencyConflict),
+                // A repeat of a known key is answered before whatever stands in the way of a new run.
+                Submission::NoSession => {
+                    return match self.replay(principal, new).await? {
+                        Some(replayed) => Ok(replayed),
+                        None => Err(self.session_missing_or(principal, new.session_id, Error::Conflict(Conflict::SessionClosed)).await),
+                    };
+                }
+                Submission::Busy => {
+                    if let Some((run_id, status)) = store::unfinished(&self.pool, principal, new.session_id).await? {
+                        return match self.replay(principal, new).await? {
+                            Some(replayed) => Ok(replayed),
+                            None => Err(Error::Conflict(Conflict::ActiveRun { run_id, status })),
+                        };
+                    }
+                }
+            }
+        }
+        Err(Error::ConcurrencyConflict)
+    }
+
+    /// What the key had created, as it is now. None: there is no key, or nothing under it.
+    async fn replay(&self, principal: &Principal, new: &NewRun<'_>) -> Result<Option<Submitted>, Error> {
+        let Some(key) = new.key else { return Ok(None) };
+        match idempotency::look_up(&self.pool, principal, key).await? {
+            None => Ok(None),
+            Some(Created::Session(_)) => Err(Error::Conflict(Conflict::IdempotencyKeyReused)),
+            Some(Created::Run(run_id)) => {
+                let (session_id, status) = store::status(&self.pool, principal, run_id).await?.ok_or(Error::NotFound(Resource::Run))?;
+                // Our own identifier: the answer to our own first try was lost.
+                Ok(Some(Submitted { run_id, session_id, status, replayed: run_id != new.id }))
+            }
+        }
+    }
+
+    async fn session_missing_or(&self, principal: &Principal, session_id: Uuid, error: Error) -> Error {
+        match sessions::store::owned_status(&self.pool, principal, session_id).await {
+            Ok(None) => Error::NotFound(Resource::Session),
+            Ok(Some(SessionStatus::Active)) if matches!(error, Error::Conflict(Conflict::SessionClosed)) => Error::ConcurrencyConflict,
+            Ok(Some(_)) => error,
+            Err(unreadable) => unreadable,
+        }
+    }
+
+    /// # Errors
+    /// `NotFound`.
+    pub async fn get(&self, principal: &Principal, run_id: Uuid) -> Result<RunView, Error> {
+        principal.require(Scope::RunRead)?;
+        store::find(&self.pool, principal, run_id).await?.ok_or(Error::NotFound(Resource::Run))
+    }
+
+    /// Newest first.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn list(&self, principal: &Principal, filter: &RunFilter, request: &PageRequest) -> Result<Page<RunView>, Error> {
+        principal.require(Scope::RunRead)?;
+        let statuses: Vec<String> = filter.statuses.iter().map(ToString::to_string).collect();
+        let runs = store::list(&self.pool, principal, filter.session_id, &statuses, request).await?;
+        Ok(page(runs, request.limit(), |run| Cursor { created_at: run.created_at, id: run.id }))
+    }
+
+    /// Asks the run to stop; the view shows how far that has come. Repeats are safe.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn cancel(&self, principal: &Principal, run_id: Uuid) -> Result<RunView, Error> {
+        principal.require(Scope::RunCancel)?;
+        let (service, principal) = (self.clone(), principal.clone());
+        shielded(async move {
+            let outcome = settle::cancel(&service.pool, &principal, run_id).await?.ok_or(Error::NotFound(Resource::Run))?;
+            let view = store::find(&service.pool, &principal, run_id).await?.ok_or(Error::NotFound(Resource::Run))?;
+            if matches!(outcome, CancelOutcome::Requested | CancelOutcome::Repeated) {
+                service.notifier.send([Hint::Cancel { run_id }, Hint::Queue]);
+            }
+            if matches!(outcome, CancelOutcome::Requested | CancelOutcome::Cancelled) {
+                service.notifier.send([Hint::Events { session_id: view.session_id, sequence: i64::MAX }]);
+            }
+            Ok(view)
+        })
+        .await
+    }
+
+    /// The run's events after a cursor, to its end; live where the run goes on. Disconnecting cancels nothing.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` for a cursor beyond the log. Every check that can fail is made before the first frame.
+    pub async fn follow(&self, principal: &Principal, run_id: Uuid, cursor: Option<i64>) -> Result<Followed, Error> {
+        principal.require(Scope::RunRead)?;
+        self.follow.ready().await;
+        let extent = self.extent(principal, run_id, cursor).await?;
+        let cursor = cursor.unwrap_or(0).max(extent.first_sequence - 1);
+        if extent.last_sequence.is_some_and(|last| cursor >= last) {
+            return Ok(Followed::NothingMissing);
+        }
+        Ok(Followed::Stream(self.follow.run(extent.session_id, run_id, extent.head, cursor)))
+    }
+
+    /// A page of the run's events after a sequence, as they are now.
+    ///
+    /// # Errors
+    /// As [`Self::follow`].
+    pub async fn events(&self, principal: &Principal, run_id: Uuid, after: Option<i64>, limit: i64) -> Result<EventPage, Error> {
+        principal.require(Scope::RunRead)?;
+        let extent = self.extent(principal, run_id, after).await?;
+        let last = extent.last_sequence.unwrap_or(i64::MAX);
+        let after = after.unwrap_or(0).max(extent.first_sequence - 1);
+        if after >= last {
+            return Ok(EventPage { items: Vec::new(), next_cursor: None });
+        }
+        let page = log::read_after(&self.pool, extent.session_id, after, limit).await?;
+        let newest = page.events.last().map_or(after, |event| event.sequence);
+        let ours = page.events.iter().filter(|event| event.run_id == Some(run_id));
+        let items = ours.map(|event| RawValue::from_string(frame::data(extent.session_id, event)).map_err(Error::internal));
+        Ok(EventPage { items: items.collect::<Result<_, _>>()?, next_cursor: (!page.is_last && newest < last).then(|| newest.to_string()) })
+    }
+
+    async fn extent(&self, principal: &Principal, run_id: Uuid, cursor: Option<i64>) -> Result<Extent, Error> {
+        let extent = store::extent(&self.pool, principal, run_id).await?.ok_or(Error::NotFound(Resource::Run))?;
+        if cursor.is_some_and(|cursor| cursor > extent.head) {
+            return Err(Error::Conflict(Conflict::CursorAhead { head: extent.head }));
+        }
+        Ok(extent)
+    }
+}

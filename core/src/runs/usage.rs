@@ -1,0 +1,32 @@
+//! What a run has used so far.
+
+use rust_decimal::Decimal;
+use serde::{Deserialize, Serialize};
+
+use crate::events::TokenUsage;
+
+/// Totals over the run, failed attempts included. Keys in code point order: SQL writes the same object (`run_usage`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    pub cache_write_input_tokens: i64,
+    pub cached_input_tokens: i64,
+    /// US dollars; null before the first charge and wherever a charged call was unpriced.
+    pub cost_usd: Option<Decimal>,
+    pub input_tokens: i64,
+    pub model_calls: i32,
+    pub output_tokens: i64,
+    pub reasoning_tokens: i64,
+    pub tool_calls: i32,
+}
+
+impl Usage {
+    /// Adds the tokens of one answer. Saturating: a provider's nonsense must not stop a run.
+    pub fn charge(&mut self, tokens: &TokenUsage) {
+        let add = |total: &mut i64, more: i64| *total = total.saturating_add(more.max(0));
+        add(&mut self.cache_write_input_tokens, tokens.cache_write_input_tokens);
+        add(&mut self.cached_input_tokens, tokens.cached_input_tokens);
+        add(&mut self.input_tokens, tokens.input_tokens);
+        add(&mut self.output_tokens, tokens.output_tokens);
+        add(&mut self.reasoning_tokens, tokens.reasoning_tokens);
+    }
+}

@@ -1,0 +1,58 @@
+//! The only door: what handlers and commands call.
+
+use std::sync::Arc;
+
+use sqlx::PgPool;
+
+use crate::agents::Catalogue;
+use crate::clock::Clock;
+use crate::config::{Config, Notifications};
+use crate::db::{self, Role};
+use crate::error::Error;
+use crate::events::Hub;
+use crate::events::follow::Follow;
+use crate::fault::Faults;
+use crate::idempotency::KeyTtl;
+use crate::notify::Notifier;
+use crate::runs::RunService;
+use crate::sessions::SessionService;
+
+/// Every service of a process. Each call takes a principal first and returns a view.
+#[derive(Debug, Clone)]
+pub struct Services {
+    pub sessions: SessionService,
+    pub runs: RunService,
+    pool: PgPool,
+}
+
+impl Services {
+    /// Opens services on a pool; listens and notifies on connections beside it, unless notifications are off.
+    ///
+    /// # Errors
+    /// `Malformed` where the database's URL is.
+    pub fn open(config: &Config, role: Role, pool: PgPool, clock: Clock, agents: Catalogue, faults: Faults) -> Result<Self, Error> {
+        let options = db::options(&config.database, role)?;
+        let (notifier, listen) = match config.database.notifications {
+            Notifications::On => (Notifier::start(&options), Some(options)),
+            Notifications::Off => (Notifier::off(), None),
+        };
+        let key_ttl = KeyTtl(config.idempotency.ttl);
+        let follow = Follow::new(pool.clone(), Hub::start(pool.clone(), listen));
+        Ok(Self {
+            sessions: SessionService::new(pool.clone(), clock.clone(), Arc::new(agents), key_ttl),
+            runs: RunService { pool: pool.clone(), clock, notifier, follow, key_ttl, faults },
+            pool,
+        })
+    }
+
+    /// One round trip, and whether the schema is the one that this program knows.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn ready(&self) -> Result<(), Error> {
+        db::check_schema(&self.pool).await.map_err(|error| {
+            tracing::warn!(error = &error as &dyn std::error::Error, "not ready");
+            Error::Unavailable { retry_after_seconds: 2, source: None }
+        })
+    }
+}

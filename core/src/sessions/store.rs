@@ -1,0 +1,131 @@
+//! The rows of sessions.
+
+use serde_json::value::RawValue;
+use sqlx::PgPool;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::db;
+use crate::error::Error;
+use crate::events::{Event, SessionCreated};
+use crate::idempotency::{IdempotencyKey, KeyTtl};
+use crate::principal::Principal;
+use crate::sessions::view::{SessionStatus, SessionView};
+
+pub(super) struct NewSession<'a> {
+    pub(super) id: Uuid,
+    pub(super) agent_id: &'a str,
+    pub(super) agent_version: &'a str,
+    pub(super) metadata: &'a str,
+    pub(super) key: Option<&'a IdempotencyKey>,
+    pub(super) key_ttl: KeyTtl,
+}
+
+/// Creates a session with its first event and its key, all or nothing. False: the key exists.
+pub(super) async fn create(pool: &PgPool, principal: &Principal, new: &NewSession<'_>) -> Result<bool, sqlx::Error> {
+    let event = Event::SessionCreated(SessionCreated { agent_id: new.agent_id.to_owned(), agent_version: new.agent_version.to_owned() });
+    let row = sqlx::query!(
+        r#"
+        WITH key AS (
+            -- Waits for a concurrent request with the same key, and then inserts nothing.
+            INSERT INTO idempotency_keys (tenant_id, principal_id, key, request_sha256, session_id, expires_at)
+            SELECT $2::text, $3::text, $8::text, $9::bytea, $1::uuid, now() + $10::float8 * interval '1 second'
+            WHERE $8::text IS NOT NULL
+            ON CONFLICT (tenant_id, principal_id, key) DO NOTHING
+            RETURNING session_id
+        ), ses AS (
+            INSERT INTO sessions (id, tenant_id, principal_id, agent_id, agent_version, metadata, last_sequence)
+            SELECT $1::uuid, $2::text, $3::text, $4::text, $5::text, $6::text, 1
+            WHERE $8::text IS NULL OR EXISTS (SELECT 1 FROM key)
+            RETURNING id
+        ), ev AS (
+            INSERT INTO events (session_id, sequence, run_id, type, schema_version, body)
+            SELECT ses.id, 1, NULL, 'session.created', 1, $7::text FROM ses
+        )
+        SELECT EXISTS (SELECT 1 FROM ses) AS "created!"
+        "#,
+        new.id,
+        principal.tenant_id,
+        principal.principal_id,
+        new.agent_id,
+        new.agent_version,
+        new.metadata,
+        event.body(),
+        new.key.map(IdempotencyKey::key),
+        new.key.map(IdempotencyKey::request_sha256),
+        new.key_ttl.0.as_secs_f64(),
+    )
+    .fetch_one(pool)
+    .await?;
+    Ok(row.created)
+}
+
+/// A lost answer of [`create`], repeated with the same identifier, shows as this.
+pub(super) fn is_repeat(error: &sqlx::Error) -> bool {
+    db::constraint(error) == Some("sessions_pkey")
+}
+
+/// The session, where this principal may see it.
+pub(super) async fn find(pool: &PgPool, principal: &Principal, id: Uuid) -> Result<Option<SessionView>, Error> {
+    let row = sqlx::query_as!(
+        Row,
+        r#"
+        SELECT s.id, s.principal_id, s.agent_id, s.agent_version, s.status, s.title, s.metadata, s.created_at, s.updated_at,
+            (SELECT r.id FROM runs r WHERE r.session_id = s.id AND r.finished_at IS NULL) AS active_run_id,
+            (SELECT r.id FROM runs r WHERE r.session_id = s.id ORDER BY r.created_at DESC, r.id DESC LIMIT 1) AS last_run_id
+        FROM sessions s
+        WHERE s.id = $1 AND s.tenant_id = $2 AND ($3::text IS NULL OR s.principal_id = $3)
+        "#,
+        id,
+        principal.tenant_id,
+        principal.reads_owner(),
+    )
+    .fetch_optional(pool)
+    .await?;
+    row.map(Row::into_view).transpose()
+}
+
+/// Whether the principal owns the session, and whether it takes messages: the status, where it does.
+pub(crate) async fn owned_status(pool: &PgPool, principal: &Principal, id: Uuid) -> Result<Option<SessionStatus>, Error> {
+    let status = sqlx::query_scalar!(
+        "SELECT s.status FROM sessions s WHERE s.id = $1 AND s.tenant_id = $2 AND s.principal_id = $3",
+        id,
+        principal.tenant_id,
+        principal.principal_id,
+    )
+    .fetch_optional(pool)
+    .await?;
+    status.map(|status| status.parse().map_err(Error::internal)).transpose()
+}
+
+struct Row {
+    id: Uuid,
+    principal_id: String,
+    agent_id: String,
+    agent_version: String,
+    status: String,
+    title: Option<String>,
+    metadata: String,
+    active_run_id: Option<Uuid>,
+    last_run_id: Option<Uuid>,
+    created_at: OffsetDateTime,
+    updated_at: OffsetDateTime,
+}
+
+impl Row {
+    fn into_view(self) -> Result<SessionView, Error> {
+        Ok(SessionView {
+            id: self.id,
+            principal_id: self.principal_id,
+            agent_id: self.agent_id,
+            agent_version: self.agent_version,
+            status: self.status.parse().map_err(Error::internal)?,
+            title: self.title,
+            metadata: RawValue::from_string(self.metadata).map_err(Error::internal)?,
+            active_run_id: self.active_run_id,
+            last_run_id: self.last_run_id,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+        })
+    }
+}

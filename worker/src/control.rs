@@ -1,0 +1,160 @@
+//! What can stop an execution, and who tells it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use baton_core::execution::OwnedRun;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+/// Why an execution stops. Later ones are more urgent and replace earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum StopReason {
+    /// The worker shuts down: stop at the next boundary of a step.
+    Draining,
+    CancelRequested,
+    DeadlinePassed,
+    /// The time to drain is over: hand the run back at once.
+    HandBack,
+    /// The lease is lost: write nothing more.
+    Fenced,
+}
+
+impl StopReason {
+    /// Whether a step in progress stops, too.
+    pub(crate) fn is_immediate(self) -> bool {
+        self > Self::Draining
+    }
+}
+
+/// The one token of an execution: set by the heartbeat, the deadline, the shutdown or the fence.
+#[derive(Debug, Clone)]
+pub(crate) struct Control {
+    epoch: i32,
+    reason: Arc<watch::Sender<Option<StopReason>>>,
+}
+
+impl Control {
+    pub(crate) fn stop(&self, reason: StopReason) {
+        self.reason.send_if_modified(|current| {
+            let urgent = current.is_none_or(|current| reason > current);
+            if urgent {
+                *current = Some(reason);
+            }
+            urgent
+        });
+    }
+
+    pub(crate) fn reason(&self) -> Option<StopReason> {
+        *self.reason.borrow()
+    }
+
+    /// Waits for a reason to stop a step in progress.
+    pub(crate) async fn stopped(&self) -> StopReason {
+        let mut reasons = self.reason.subscribe();
+        loop {
+            if let Some(reason) = *reasons.borrow_and_update()
+                && reason.is_immediate()
+            {
+                return reason;
+            }
+            if reasons.changed().await.is_err() {
+                return std::future::pending().await; // cannot be: the sender is ours
+            }
+        }
+    }
+}
+
+/// The executions of this process, and the claims that are on their way.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Executions {
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    running: HashMap<Uuid, Control>,
+    /// Claims begun so far, and whether one is on its way.
+    claims: u64,
+    claiming: bool,
+    draining: bool,
+}
+
+/// What was known before a renewal was sent: only that may be judged by its answer.
+#[derive(Debug)]
+pub(crate) struct Known {
+    running: HashMap<Uuid, Control>,
+    /// None: a claim was on its way, whose runs the answer may show.
+    claims: Option<u64>,
+}
+
+impl Executions {
+    pub(crate) fn begin_claim(&self) {
+        let mut inner = self.inner();
+        inner.claims += 1;
+        inner.claiming = true;
+    }
+
+    /// The claim is over, and its runs are registered.
+    pub(crate) fn end_claim(&self) {
+        self.inner().claiming = false;
+    }
+
+    pub(crate) fn register(&self, run_id: Uuid, epoch: i32) -> Control {
+        let mut inner = self.inner();
+        let control = Control { epoch, reason: Arc::new(watch::channel(inner.draining.then_some(StopReason::Draining)).0) };
+        inner.running.insert(run_id, control.clone());
+        control
+    }
+
+    /// Forgets one execution; a later one of the same run, under a later epoch, stays.
+    pub(crate) fn remove(&self, run_id: Uuid, epoch: i32) {
+        let mut inner = self.inner();
+        if inner.running.get(&run_id).is_some_and(|control| control.epoch == epoch) {
+            inner.running.remove(&run_id);
+        }
+    }
+
+    pub(crate) fn known(&self) -> Known {
+        let inner = self.inner();
+        Known { running: inner.running.clone(), claims: (!inner.claiming).then_some(inner.claims) }
+    }
+
+    /// Judges what was known by what the database says is owned: stops what is lost, passes requests to cancel on, and
+    /// returns what is owned and executed by nobody here: a claim whose answer was lost.
+    pub(crate) fn judge(&self, known: &Known, owned: &[OwnedRun]) -> Vec<(Uuid, i32)> {
+        for (run_id, control) in &known.running {
+            match owned.iter().find(|run| run.run_id == *run_id && run.epoch == control.epoch) {
+                None => control.stop(StopReason::Fenced),
+                Some(run) if run.cancel_requested => control.stop(StopReason::CancelRequested),
+                Some(_) => {}
+            }
+        }
+        let inner = self.inner();
+        if inner.claiming || known.claims != Some(inner.claims) {
+            return Vec::new();
+        }
+        let executed = |run: &&OwnedRun| inner.running.get(&run.run_id).is_none_or(|control| control.epoch != run.epoch);
+        owned.iter().filter(executed).map(|run| (run.run_id, run.epoch)).collect()
+    }
+
+    pub(crate) fn stop(&self, run_id: Uuid, reason: StopReason) {
+        if let Some(control) = self.inner().running.get(&run_id) {
+            control.stop(reason);
+        }
+    }
+
+    pub(crate) fn stop_all(&self, reason: StopReason) {
+        let mut inner = self.inner();
+        inner.draining |= reason == StopReason::Draining;
+        inner.running.values().for_each(|control| control.stop(reason));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inner().running.is_empty()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,16 @@
+//! Executes runs under a lease. Knows nothing of HTTP; shares nothing with the API but the database.
+
+#![forbid(unsafe_code)]
+
+mod control;
+mod finish;
+mod models;
+mod renewal;
+mod run_loop;
+mod shutdown;
+mod slots;
+mod step;
+mod supervisor;
+mod worker;
+
+pub use worker::Worker;

@@ -1,0 +1,167 @@
+//! The built-in model: plays the turns of its agent's file, with every fault that one can name. The same request gives the
+//! same stream, so a run goes on after a restart as if nothing had happened.
+
+use std::time::Duration;
+
+use baton_core::agents::{Fault, Script, ScriptCall, ScriptTurn, Template};
+use baton_core::content::text_of;
+use baton_core::events::{Stop, TokenUsage};
+use baton_core::execution::Message;
+use regex::{Captures, Regex};
+use serde_json::Value;
+
+use crate::models::{ModelError, ModelEvent, ModelProvider, ModelRequest, ModelStream};
+
+/// Characters of a delta where the file does not say.
+const CHUNK_CHARS: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct Scripted;
+
+impl ModelProvider for Scripted {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn stream(&self, request: ModelRequest) -> ModelStream {
+        let Some((turn, events)) = play(&request) else {
+            return Box::pin(futures::stream::iter([ModelEvent::Failed(ModelError::Permanent)]));
+        };
+        Box::pin(async_stream::stream! {
+            wait(turn.delay_ms).await;
+            for (index, event) in events.into_iter().enumerate() {
+                if index > 0 && matches!(event, ModelEvent::TextDelta(_)) {
+                    wait(turn.chunk_delay_ms).await;
+                }
+                yield event;
+            }
+        })
+    }
+}
+
+async fn wait(milliseconds: Option<u64>) {
+    if let Some(milliseconds) = milliseconds {
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+    }
+}
+
+/// The turn that the run has come to, and its stream. None: no script matches, or it has no such turn.
+fn play(request: &ModelRequest) -> Option<(ScriptTurn, Vec<ModelEvent>)> {
+    let input = text_of(&request.input);
+    let (script, pattern) = request.agent.script.iter().find_map(|script: &Script| {
+        // The file's patterns compiled when it was loaded.
+        let pattern = Regex::new(&script.r#match).ok()?;
+        pattern.is_match(&input).then_some((script, pattern))
+    })?;
+    let turn = script.turn.get(usize::try_from(request.turn).ok()?)?;
+    let values = Values { captures: pattern.captures(&input), input: &input, messages: &request.messages };
+    let spoiled = turn.fault.filter(|_| turn.fault_times.is_none_or(|times| request.attempt <= times));
+    Some((turn.clone(), events(turn, spoiled, request.step, &values)))
+}
+
+fn events(turn: &ScriptTurn, fault: Option<Fault>, step: u32, values: &Values<'_>) -> Vec<ModelEvent> {
+    let text = values.render(&turn.text);
+    let chunk = turn.chunk.unwrap_or(CHUNK_CHARS);
+    match fault {
+        Some(Fault::Transient | Fault::Timeout) => return vec![ModelEvent::Failed(ModelError::Transient)],
+        Some(Fault::Permanent) => return vec![ModelEvent::Failed(ModelError::Permanent)],
+        Some(Fault::Malformed) => return vec![ModelEvent::Failed(ModelError::Protocol)],
+        Some(Fault::Empty) => return vec![ModelEvent::Completed { stop: Stop::EndTurn, usage: TokenUsage::default() }],
+        Some(Fault::Cut) => {
+            let half: String = text.chars().take(text.chars().count().div_ceil(2)).collect();
+            let mut events = chunks(&half, chunk, ModelEvent::TextDelta);
+            events.push(ModelEvent::Failed(ModelError::Transient));
+            return events;
+        }
+        None => {}
+    }
+    let mut events = chunks(&values.render(&turn.reasoning), chunk, ModelEvent::ReasoningDelta);
+    events.extend(chunks(&text, chunk, ModelEvent::TextDelta));
+    for (index, call) in (0..).zip(&turn.tool_calls) {
+        events.push(ModelEvent::ToolCallDelta {
+            index,
+            call_id: format!("call_{step}_{index}"),
+            name: call.name.clone(),
+            arguments: arguments(call, values),
+        });
+    }
+    let stop = turn.stop.unwrap_or(if turn.tool_calls.is_empty() { Stop::EndTurn } else { Stop::ToolUse });
+    events.push(ModelEvent::Completed { stop, usage: turn.usage.unwrap_or_else(|| estimate(values.messages, &text)) });
+    events
+}
+
+fn chunks(text: &str, characters: usize, event: fn(String) -> ModelEvent) -> Vec<ModelEvent> {
+    let all: Vec<char> = text.chars().collect();
+    all.chunks(characters).map(|chunk| event(chunk.iter().collect())).collect()
+}
+
+fn arguments(call: &ScriptCall, values: &Values<'_>) -> String {
+    match &call.raw_arguments {
+        Some(raw) => values.render(raw),
+        None => values.render_json(&Value::Object(call.arguments.clone())).to_string(),
+    }
+}
+
+/// Words, roughly: what a figure without a tokenizer can be.
+fn estimate(messages: &[Message], text: &str) -> TokenUsage {
+    let words = |text: &str| i64::try_from(text.split_whitespace().count()).unwrap_or(i64::MAX);
+    let said = messages.iter().map(|message| match message {
+        Message::Note { text } | Message::Assistant { text, .. } | Message::ToolResult { text, .. } => words(text),
+        Message::User { content } => words(&text_of(content)),
+    });
+    TokenUsage { input_tokens: said.sum(), output_tokens: words(text), ..TokenUsage::default() }
+}
+
+/// What placeholders stand for.
+struct Values<'a> {
+    captures: Option<Captures<'a>>,
+    input: &'a str,
+    messages: &'a [Message],
+}
+
+impl Values<'_> {
+    fn render(&self, text: &str) -> String {
+        Template(text).render(|name| self.value(name))
+    }
+
+    fn render_json(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.render(text)),
+            Value::Array(items) => items.iter().map(|item| self.render_json(item)).collect(),
+            Value::Object(members) => Value::Object(members.iter().map(|(key, member)| (key.clone(), self.render_json(member))).collect()),
+            other => other.clone(),
+        }
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        match name.strip_prefix("result.") {
+            Some(field) => self.last_result().map(|result| field_of(&result, field)),
+            None if name == "input" => Some(self.input.to_owned()),
+            None if name == "answer" => self.last_user_text(),
+            None => self.captures.as_ref()?.name(name).map(|capture| capture.as_str().to_owned()),
+        }
+    }
+
+    fn last_result(&self) -> Option<Value> {
+        self.messages.iter().rev().find_map(|message| match message {
+            Message::ToolResult { text, .. } => serde_json::from_str(text).ok(),
+            _ => None,
+        })
+    }
+
+    fn last_user_text(&self) -> Option<String> {
+        self.messages.iter().rev().find_map(|message| match message {
+            Message::User { content } => Some(text_of(content)),
+            _ => None,
+        })
+    }
+}
+
+/// A field of the last result; of a failed call, whose result has none, what went wrong.
+fn field_of(result: &Value, field: &str) -> String {
+    match result.get(field).or_else(|| result.get("message")) {
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => String::new(),
+    }
+}

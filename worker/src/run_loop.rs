@@ -1,0 +1,133 @@
+//! The loop of a run: steps, until there is an outcome. It ends nothing itself.
+
+use std::sync::Arc;
+
+use baton_core::Error;
+use baton_core::agents::AgentDefinition;
+use baton_core::clock::Clock;
+use baton_core::events::Event;
+use baton_core::execution::{Append, Journal, Lease, RunState, WriteError};
+use baton_core::fault::{Faults, Point};
+use baton_core::notify::Notifier;
+use baton_core::runs::{FailureReason, LimitsView};
+
+use crate::control::{Control, StopReason};
+use crate::renewal::Renewal;
+use crate::step;
+
+/// One run in execution.
+#[derive(Debug)]
+pub(crate) struct RunContext<'a> {
+    pub(crate) lease: Lease,
+    /// The fold of everything that is written.
+    pub(crate) state: RunState,
+    pub(crate) agent: Arc<AgentDefinition>,
+    pub(crate) limits: LimitsView,
+    pub(crate) control: Control,
+    pub(crate) journal: &'a Journal,
+    pub(crate) notifier: &'a Notifier,
+    pub(crate) clock: &'a Clock,
+    pub(crate) renewal: &'a Renewal,
+    pub(crate) faults: &'a Faults,
+}
+
+/// How an execution ends. `trailing` is written with the end, in one statement.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Completed { trailing: Vec<Event> },
+    /// `class` is for operators.
+    Failed { reason: FailureReason, class: Option<String>, trailing: Vec<Event> },
+    Cancelled,
+    HandedBack,
+    /// The lease is lost: somebody else may execute the run.
+    Fenced,
+}
+
+/// A part of a run that may find the outcome of the whole.
+pub(crate) type Flow<T> = Result<T, Outcome>;
+
+impl Outcome {
+    pub(crate) fn failed(reason: FailureReason) -> Self {
+        Self::Failed { reason, class: None, trailing: Vec::new() }
+    }
+
+    /// A defect of ours.
+    pub(crate) fn defect(class: impl Into<String>) -> Self {
+        Self::Failed { reason: FailureReason::InternalError, class: Some(class.into()), trailing: Vec::new() }
+    }
+}
+
+impl From<Error> for Outcome {
+    fn from(error: Error) -> Self {
+        tracing::error!(error = &error as &dyn std::error::Error, "a run met a defect");
+        Self::defect(error.code().as_str())
+    }
+}
+
+impl From<StopReason> for Outcome {
+    fn from(reason: StopReason) -> Self {
+        match reason {
+            StopReason::Draining | StopReason::HandBack => Self::HandedBack,
+            StopReason::CancelRequested => Self::Cancelled,
+            StopReason::DeadlinePassed => Self::failed(FailureReason::DeadlineExceeded),
+            StopReason::Fenced => Self::Fenced,
+        }
+    }
+}
+
+/// Executes a run from wherever its log says that it is.
+pub(crate) async fn run_loop(context: &mut RunContext<'_>) -> Outcome {
+    loop {
+        let step = if context.state.pending_calls.is_empty() { step::ask_model(context).await } else { step::call_tools(context).await };
+        if let Err(outcome) = step {
+            return outcome;
+        }
+    }
+}
+
+impl RunContext<'_> {
+    /// Commits events, and folds them. The state is that of the log when this returns.
+    pub(crate) async fn append(&mut self, events: Vec<Event>) -> Flow<()> {
+        self.fold(&events)?;
+        let cancel_observed = self.control.reason() == Some(StopReason::CancelRequested);
+        let append = Append { events: &events, state: &self.state, ending: None, cancel_observed };
+        match self.journal.append(&mut self.lease, append).await {
+            Ok(()) => Ok(()),
+            Err(WriteError::Fenced) => Err(Outcome::Fenced),
+            Err(WriteError::Refused(error)) => {
+                tracing::error!(error = &*error as &dyn std::error::Error, "a write was refused");
+                Err(Outcome::defect(error.code().as_str()))
+            }
+        }
+    }
+
+    pub(crate) fn fold(&mut self, events: &[Event]) -> Flow<()> {
+        events.iter().try_for_each(|event| self.state.apply(event)).map_err(|error| Outcome::from(Error::internal(error)))
+    }
+
+    /// The boundary of a step or an attempt: here a draining worker lets go, too.
+    pub(crate) fn boundary(&self) -> Flow<()> {
+        self.control.reason().map_or(Ok(()), |reason| Err(reason.into()))
+    }
+
+    /// A point within a step.
+    pub(crate) fn check_stop(&self) -> Flow<()> {
+        match self.control.reason() {
+            Some(reason) if reason.is_immediate() => Err(reason.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until the lease is certainly ours, before anything that others would see.
+    pub(crate) async fn certainly_ours(&self) -> Flow<()> {
+        tokio::select! {
+            biased;
+            reason = self.control.stopped() => Err(reason.into()),
+            () = self.renewal.fresh() => Ok(()),
+        }
+    }
+
+    pub(crate) async fn fault(&self, point: Point) -> Flow<()> {
+        self.faults.hit(point).await.map_err(Outcome::from)
+    }
+}

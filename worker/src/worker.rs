@@ -1,0 +1,237 @@
+//! The worker: claims what is due, as far as it has free slots, and executes it.
+//!
+//! [`Worker::run`] is the loop of a process. Tests drive the same steps one at a time: [`Worker::register`],
+//! [`Worker::tick`], [`Worker::renew`], [`Worker::sweep`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_core::Error;
+use baton_core::agents::Versions;
+use baton_core::clock::Clock;
+use baton_core::config::{Config, Notifications};
+use baton_core::db::{self, Role};
+use baton_core::execution::maintenance::{Maintenance, Swept};
+use baton_core::execution::{Journal, Queue, Replay, WorkerIdentity, Workers};
+use baton_core::fault::{Faults, Point};
+use baton_core::notify::{Channel, Heard, Listener, Notifier};
+use rand::Rng;
+use sqlx::PgPool;
+use tokio::sync::{Mutex, Notify};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::control::{Executions, StopReason};
+use crate::renewal::Renewal;
+use crate::slots::Slots;
+use crate::supervisor::Supervisor;
+
+/// Cheap to clone; clones are the same worker.
+#[derive(Debug, Clone)]
+pub struct Worker {
+    pub(crate) config: Config,
+    pub(crate) clock: Clock,
+    pub(crate) faults: Faults,
+    pub(crate) renewal: Renewal,
+    pub(crate) executions: Executions,
+    supervisor: Arc<Supervisor>,
+    queue: Queue,
+    slots: Slots,
+    /// A run may be due.
+    wake: Arc<Notify>,
+    maintenance: Arc<Mutex<Maintenance>>,
+    listen: Option<sqlx::postgres::PgConnectOptions>,
+}
+
+impl Worker {
+    /// A worker on a pool, with connections of its own for renewing, listening and notifying.
+    ///
+    /// # Errors
+    /// `Malformed` where the database's URL is.
+    pub fn new(config: &Config, hostname: String, pool: PgPool, clock: Clock, faults: Faults) -> Result<Self, Error> {
+        let options = db::options(&config.database, Role::Worker)?;
+        let (notifier, listen) = match config.database.notifications {
+            Notifications::On => (Notifier::start(&options), Some(options)),
+            Notifications::Off => (Notifier::off(), None),
+        };
+        let identity = WorkerIdentity {
+            id: clock.new_id(),
+            hostname,
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            slots: config.worker.slots,
+        };
+        let executions = Executions::default();
+        let workers = Workers::new(db::connect(&baton_core::config::Database { pool: 1, ..config.database.clone() }, Role::Worker)?);
+        let renewal = Renewal::new(workers, identity, config.worker.lease, executions.clone(), clock.clone(), faults.clone());
+        let supervisor = Supervisor {
+            versions: Versions::new(pool.clone()),
+            replay: Replay::new(pool.clone(), config.execution.history_tokens),
+            journal: Journal::start(pool.clone(), notifier.clone(), faults.clone()),
+            notifier: notifier.clone(),
+            clock: clock.clone(),
+            renewal: renewal.clone(),
+            executions: executions.clone(),
+            faults: faults.clone(),
+        };
+        Ok(Self {
+            config: config.clone(),
+            clock,
+            faults,
+            renewal,
+            executions,
+            supervisor: Arc::new(supervisor),
+            queue: Queue::new(pool.clone(), notifier.clone(), config.tenant.max_running),
+            slots: Slots::new(config.worker.slots),
+            wake: Arc::default(),
+            maintenance: Arc::new(Mutex::new(Maintenance::new(pool, notifier, config.execution.lease_losses_max))),
+            listen,
+        })
+    }
+
+    /// Executes runs until the token is cancelled; then drains, hands back what is left, and returns.
+    ///
+    /// # Errors
+    /// The database's, while registering; later ones are waited out.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
+        self.register().await?;
+        let mut beside = JoinSet::new();
+        beside.spawn(self.clone().renew_for_ever());
+        beside.spawn(self.clone().sweep_for_ever(shutdown.clone()));
+        beside.spawn(self.clone().hear_for_ever());
+        while !shutdown.is_cancelled() {
+            // Interest is registered before the query: a wake-up in between is not lost.
+            let woken = self.wake.notified();
+            let more = match self.claim().await {
+                Ok(started) => !started.is_empty() && !self.slots.room().is_empty(),
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot claim; trying again");
+                    false
+                }
+            };
+            if more {
+                continue; // a claim may take less than there is
+            }
+            tokio::select! {
+                () = woken => {}
+                () = self.slots.freed() => {}
+                () = tokio::time::sleep(jittered(self.config.worker.poll_interval)) => {}
+                () = shutdown.cancelled() => {}
+            }
+        }
+        self.drain().await; // while renewals go on, and cancellations are seen
+        beside.shutdown().await;
+        Ok(())
+    }
+
+    /// Makes the process known. Without it nothing can be claimed.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn register(&self) -> Result<(), Error> {
+        self.renewal.register().await
+    }
+
+    /// One claim, and everything that it took executed to its end or its loss. How many runs that was.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn tick(&self) -> Result<usize, Error> {
+        let started = self.claim().await?;
+        let count = started.len();
+        for execution in started {
+            let _ = execution.await; // a panic was caught inside; what is left is the end of the runtime
+        }
+        Ok(count)
+    }
+
+    /// One renewal of the worker's lease.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn renew(&self) -> Result<(), Error> {
+        self.renewal.renew().await
+    }
+
+    /// One pass of maintenance; none where another worker is at it.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn sweep(&self) -> Result<Option<Swept>, Error> {
+        self.maintenance.lock().await.pass(self.clock.elapsed()).await
+    }
+
+    /// Claims up to the free slots, and starts what it got.
+    async fn claim(&self) -> Result<Vec<JoinHandle<()>>, Error> {
+        let room = self.slots.room();
+        if room.is_empty() || !self.renewal.is_fresh() {
+            return Ok(Vec::new());
+        }
+        self.executions.begin_claim();
+        let claimed = self.queue.claim(self.renewal.worker_id(), room).await;
+        let mut started = Vec::new();
+        let claimed = match claimed {
+            Ok(claimed) if !claimed.is_empty() => self.faults.hit(Point::AfterClaim).await.map(|()| claimed),
+            other => other,
+        };
+        if let Ok(claimed) = claimed {
+            for run in claimed {
+                let slot = self.slots.take(run.priority);
+                let control = self.executions.register(run.lease.run_id(), run.lease.epoch());
+                let supervisor = Arc::clone(&self.supervisor);
+                started.push(tokio::spawn(async move {
+                    supervisor.execute(run, control).await;
+                    drop(slot);
+                }));
+            }
+            self.executions.end_claim();
+            return Ok(started);
+        }
+        self.executions.end_claim();
+        claimed.map(|_| started)
+    }
+
+    async fn renew_for_ever(self) {
+        loop {
+            let wait = match self.renew().await {
+                Ok(()) => self.config.worker.renew,
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot renew the lease; trying again");
+                    self.config.worker.renew / 6
+                }
+            };
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn sweep_for_ever(self, shutdown: CancellationToken) {
+        while !shutdown.is_cancelled() {
+            if let Err(error) = self.sweep().await {
+                tracing::warn!(error = &error as &dyn std::error::Error, "maintenance did not finish; trying again");
+            }
+            tokio::time::sleep(jittered(self.config.worker.sweep_interval)).await;
+        }
+    }
+
+    async fn hear_for_ever(self) {
+        let Some(options) = self.listen.clone() else { return std::future::pending().await };
+        let mut listener = Listener::new(options, &[Channel::Queue, Channel::Control]);
+        loop {
+            match listener.next().await {
+                Heard::Listening | Heard::Hint { channel: Channel::Queue, .. } => self.wake.notify_one(),
+                Heard::Hint { channel: Channel::Control, payload } => {
+                    if let Ok(run_id) = payload.parse() {
+                        self.executions.stop(run_id, StopReason::CancelRequested);
+                    }
+                }
+                Heard::Lost => tracing::warn!("the listening connection is gone; polling until it is back"),
+                Heard::Hint { .. } => {}
+            }
+        }
+    }
+}
+
+/// So that workers that were started together do not ask together.
+fn jittered(interval: Duration) -> Duration {
+    interval.mul_f64(rand::rng().random_range(0.8..1.2))
+}
