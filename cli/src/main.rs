@@ -1,1 +1,44 @@
-fn main() {}
+//! `agentctl`: the one binary of Baton.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod client;
+mod commands;
+mod connection;
+mod exit;
+mod ready;
+mod render;
+mod signals;
+mod telemetry;
+
+use clap::Parser;
+
+use crate::args::{Args, Command, RunsCommand};
+use crate::exit::Failure;
+
+/// The main future runs on the main thread: children are spawned from it, and their death signal belongs to it.
+#[tokio::main]
+async fn main() -> std::process::ExitCode {
+    let args = Args::parse();
+    telemetry::start(args.command.is_server());
+    match dispatch(args).await {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+async fn dispatch(args: Args) -> Result<(), Failure> {
+    let Args { global, command } = args;
+    match command {
+        Command::Dev(dev) => commands::dev::run(&global, dev).await,
+        Command::Api(api) => commands::api::run(&global, api).await,
+        Command::Worker(worker) => commands::worker::run(&global, worker).await,
+        Command::Migrate(migrate) => commands::migrate::run(&global, migrate).await,
+        Command::Run(run) => commands::run::run(&global, run).await,
+        Command::Runs(RunsCommand::List(list)) => commands::runs::list(&global, list).await,
+        Command::Runs(RunsCommand::Get(get)) => commands::runs::get(&global, get).await,
+        Command::Runs(RunsCommand::Events(events)) => commands::runs::events(&global, events).await,
+        Command::Runs(RunsCommand::Cancel(cancel)) => commands::runs::cancel(&global, cancel).await,
+    }
+}

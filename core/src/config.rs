@@ -28,6 +28,8 @@ pub struct Config {
 pub struct Server {
     /// Port 0 lets the system choose.
     pub listen: SocketAddr,
+    /// Names that requests may be for; needed where the address is not loopback.
+    pub allowed_hosts: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -138,7 +140,7 @@ pub struct Idempotency {
 
 impl Default for Server {
     fn default() -> Self {
-        Self { listen: SocketAddr::from(([127, 0, 0, 1], 7420)) }
+        Self { listen: SocketAddr::from(([127, 0, 0, 1], 7420)), allowed_hosts: Vec::new() }
     }
 }
 

@@ -36,6 +36,11 @@ pub struct Faults;
 
 #[cfg(not(feature = "fault-points"))]
 impl Faults {
+    /// Nothing is armed, whatever the environment says.
+    pub fn from_env() -> Self {
+        Self
+    }
+
     #[expect(clippy::unused_async, reason = "with fault points it waits")]
     pub(crate) async fn point(&self, _: Point) -> Result<(), Error> {
         Ok(())

@@ -45,6 +45,11 @@ impl Services {
         })
     }
 
+    /// Waits until the hints of the calls before have been sent: for a process that is about to end.
+    pub async fn flush(&self) {
+        self.runs.notifier.flush().await;
+    }
+
     /// One round trip, and whether the schema is the one that this program knows.
     ///
     /// # Errors

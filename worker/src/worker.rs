@@ -89,12 +89,8 @@ impl Worker {
         })
     }
 
-    /// Executes runs until the token is cancelled; then drains, hands back what is left, and returns.
-    ///
-    /// # Errors
-    /// The database's, while registering; later ones are waited out.
-    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        self.register().await?;
+    /// Executes runs until the token is cancelled; then drains, hands back what is left, and returns. To be registered first.
+    pub async fn run(self, shutdown: CancellationToken) {
         let mut beside = JoinSet::new();
         beside.spawn(self.clone().renew_for_ever());
         beside.spawn(self.clone().sweep_for_ever(shutdown.clone()));
@@ -121,10 +117,9 @@ impl Worker {
         }
         self.drain().await; // while renewals go on, and cancellations are seen
         beside.shutdown().await;
-        Ok(())
     }
 
-    /// Makes the process known. Without it nothing can be claimed.
+    /// Makes the process known. Nothing can be claimed before.
     ///
     /// # Errors
     /// The database's.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions, Connection};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -36,13 +36,20 @@ pub enum Hint {
 /// Sends hints, without waiting and without failing. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Notifier {
-    hints: Option<mpsc::Sender<Hint>>,
+    messages: Option<mpsc::Sender<Message>>,
+}
+
+#[derive(Debug)]
+enum Message {
+    Hint(Hint),
+    /// Answered when everything before it has been sent, or dropped.
+    Flush(oneshot::Sender<()>),
 }
 
 impl Notifier {
     /// Nothing is sent: everything works by polling.
     pub fn off() -> Self {
-        Self { hints: None }
+        Self { messages: None }
     }
 
     /// Starts the task that sends; it ends when the last clone is gone.
@@ -50,17 +57,26 @@ impl Notifier {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         // Nothing that is sent here must survive a crash of the server.
         let options = options.clone().options([("synchronous_commit", "off")]);
-        tokio::spawn(Sending { options, connection: None, hints: receiver, live: LiveBuffer::default(), live_due: None }.run());
-        Self { hints: Some(sender) }
+        tokio::spawn(Sending { options, connection: None, messages: receiver, live: LiveBuffer::default(), live_due: None }.run());
+        Self { messages: Some(sender) }
     }
 
     pub fn send(&self, hints: impl IntoIterator<Item = Hint>) {
-        let Some(sender) = &self.hints else { return };
+        let Some(sender) = &self.messages else { return };
         for hint in hints {
-            if sender.try_send(hint).is_err() {
+            if sender.try_send(Message::Hint(hint)).is_err() {
                 tracing::debug!("a hint was dropped: too many are waiting");
                 return;
             }
+        }
+    }
+
+    /// Waits until what was sent before has left this process: for one that is about to end.
+    pub(crate) async fn flush(&self) {
+        let Some(sender) = &self.messages else { return };
+        let (done, flushed) = oneshot::channel();
+        if sender.send(Message::Flush(done)).await.is_ok() {
+            let _ = flushed.await; // dropped: the task has ended, and nothing waits any more
         }
     }
 }
@@ -68,7 +84,7 @@ impl Notifier {
 struct Sending {
     options: PgConnectOptions,
     connection: Option<PgConnection>,
-    hints: mpsc::Receiver<Hint>,
+    messages: mpsc::Receiver<Message>,
     live: LiveBuffer,
     live_due: Option<Instant>,
 }
@@ -78,8 +94,8 @@ impl Sending {
         loop {
             let due = self.live_due.unwrap_or_else(|| Instant::now() + RECONNECT_WAIT);
             tokio::select! {
-                hint = self.hints.recv() => match hint {
-                    Some(hint) => self.take(hint).await,
+                message = self.messages.recv() => match message {
+                    Some(message) => self.take(message).await,
                     None => break,
                 },
                 () = tokio::time::sleep_until(due), if self.live_due.is_some() => self.flush(Vec::new()).await,
@@ -94,21 +110,25 @@ impl Sending {
 
     /// Takes what is ready. A delta waits for its neighbours; anything else takes along the deltas that came before it, so
     /// that nobody hears of a finished message before its last words.
-    async fn take(&mut self, first: Hint) {
-        let mut payloads = Payloads::default();
+    async fn take(&mut self, first: Message) {
+        let (mut payloads, mut flushes) = (Payloads::default(), Vec::new());
         let mut next = Some(first);
-        while let Some(hint) = next {
-            match hint {
-                Hint::Live(delta) => {
+        while let Some(message) = next {
+            match message {
+                Message::Hint(Hint::Live(delta)) => {
                     self.live.add(delta);
                     self.live_due.get_or_insert_with(|| Instant::now() + LIVE_INTERVAL);
                 }
-                other => payloads.add(other),
+                Message::Hint(other) => payloads.add(other),
+                Message::Flush(done) => flushes.push(done),
             }
-            next = if payloads.len() < BATCH_MAX { self.hints.try_recv().ok() } else { None };
+            next = if payloads.len() < BATCH_MAX { self.messages.try_recv().ok() } else { None };
         }
-        if payloads.len() > 0 {
+        if payloads.len() > 0 || !flushes.is_empty() {
             self.flush(payloads.into_vec()).await;
+        }
+        for done in flushes {
+            let _ = done.send(()); // whoever waited has stopped waiting
         }
     }
 

@@ -17,20 +17,20 @@ pub(crate) use assemble::{Assembler, Turn};
 
 /// What a model is asked. Built from the run's state alone: two builds of one state are equal.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ModelRequest {
-    pub agent: Arc<AgentDefinition>,
-    pub messages: Vec<Message>,
+pub(crate) struct ModelRequest {
+    pub(crate) agent: Arc<AgentDefinition>,
+    pub(crate) messages: Vec<Message>,
     /// What the user said to begin this run.
-    pub input: Vec<ContentBlock>,
-    pub step: u32,
-    pub attempt: u32,
+    pub(crate) input: Vec<ContentBlock>,
+    pub(crate) step: u32,
+    pub(crate) attempt: u32,
     /// Turns that the model has completed in this run.
-    pub turn: u32,
+    pub(crate) turn: u32,
 }
 
 /// The normalized stream. Exactly one of the last two ends it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ModelEvent {
+pub(crate) enum ModelEvent {
     ReasoningDelta(String),
     TextDelta(String),
     /// A piece of the call at this index of the turn. Every piece knows its call.
@@ -42,7 +42,7 @@ pub enum ModelEvent {
 
 /// Why a model did not answer. Never the provider's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ModelError {
+pub(crate) enum ModelError {
     /// May go away by itself: overload, a broken connection, a time-out.
     Transient,
     /// The same request will fail again.
@@ -68,10 +68,10 @@ impl ModelError {
     }
 }
 
-pub type ModelStream = Pin<Box<dyn Stream<Item = ModelEvent> + Send>>;
+pub(crate) type ModelStream = Pin<Box<dyn Stream<Item = ModelEvent> + Send>>;
 
 /// A provider. Dropping its stream aborts the call.
-pub trait ModelProvider: std::fmt::Debug + Send + Sync {
+pub(crate) trait ModelProvider: std::fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
 
     fn stream(&self, request: ModelRequest) -> ModelStream;

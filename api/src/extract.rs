@@ -1,0 +1,146 @@
+//! What handlers take of a request. Whatever is wrong with a body or a query is not said here: a handler says it after it
+//! knows that the resource exists.
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Query as Parameters, Request};
+use axum::http::Uri;
+use axum::http::request::Parts;
+use baton_core::error::Problem;
+use baton_core::idempotency::IdempotencyKey;
+use baton_core::{Error, Principal, Resource};
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use crate::error::ApiError;
+use crate::json::{self, Parsed};
+use crate::state::ApiState;
+use crate::{body, headers};
+
+/// Who is asking, as the gate of the route found out.
+#[derive(Debug)]
+pub(crate) struct Caller(pub(crate) Principal);
+
+impl FromRequestParts<ApiState> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &ApiState) -> Result<Self, ApiError> {
+        let principal = parts.extensions.get().cloned();
+        Ok(Self(principal.ok_or_else(|| Error::internal("a handler asks who is calling a public route"))?))
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SessionId(pub(crate) Uuid);
+
+impl FromRequestParts<ApiState> for SessionId {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
+        path_id(parts, state).await.map(Self).ok_or_else(|| Error::NotFound(Resource::Session).into())
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunId(pub(crate) Uuid);
+
+impl FromRequestParts<ApiState> for RunId {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
+        path_id(parts, state).await.map(Self).ok_or_else(|| Error::NotFound(Resource::Run).into())
+    }
+}
+
+/// The one identifier of a path. What is not a UUID, written the one way that we write it, names nothing.
+async fn path_id(parts: &mut Parts, state: &ApiState) -> Option<Uuid> {
+    const HYPHENATED_CHARS: usize = 36;
+    let Path(text) = Path::<String>::from_request_parts(parts, state).await.ok()?;
+    Uuid::try_parse(&text).ok().filter(|_| text.len() == HYPHENATED_CHARS)
+}
+
+/// The parameters of a query, in their order.
+#[derive(Debug)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn parse(uri: &Uri) -> Self {
+        // A list of pairs takes every query: what does not decode becomes a name or value that nobody knows.
+        Self(Parameters::try_from_uri(uri).map(|Parameters(pairs)| pairs).unwrap_or_default())
+    }
+
+    /// A parameter that may be given once.
+    pub(crate) fn once(&self, name: &str) -> Result<Option<&str>, Problem> {
+        let mut values = self.0.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        match (values.next(), values.next()) {
+            (value, None) => Ok(value),
+            (_, Some(_)) => Err(Problem { path: name.into(), message: "given more than once".into() }),
+        }
+    }
+
+    /// A problem for each parameter that the route does not know.
+    pub(crate) fn unknown(&self, known: &[&str]) -> Vec<Problem> {
+        let unknown = self.0.iter().filter(|(name, _)| !known.contains(&name.as_str()));
+        unknown.map(|(name, _)| Problem { path: name.clone(), message: "unknown parameter".into() }).collect()
+    }
+
+    /// # Errors
+    /// `Malformed` for a route without parameters that is given some.
+    pub(crate) fn refuse(&self) -> Result<(), Error> {
+        all_well(self.unknown(&[]))
+    }
+}
+
+impl FromRequestParts<ApiState> for Query {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &ApiState) -> Result<Self, ApiError> {
+        Ok(Self::parse(&parts.uri))
+    }
+}
+
+/// A request to create something: read, and not judged yet.
+#[derive(Debug)]
+pub(crate) struct Creation {
+    parts: Parts,
+    body: Bytes,
+}
+
+impl Creation {
+    /// The command and, where the client may repeat it, its key; else everything that is wrong, at once.
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<(Option<IdempotencyKey>, T), Error> {
+        let mut problems = Query::parse(&self.parts.uri).unknown(&[]);
+        let key = headers::once(&self.parts.headers, "idempotency-key").unwrap_or_else(|problem| {
+            problems.push(problem);
+            None
+        });
+        match json::parse::<T>(&self.body) {
+            Ok(Parsed { command, canonical_text }) => {
+                all_well(problems)?;
+                let keyed = |key| IdempotencyKey::new(key, self.parts.method.as_str(), self.parts.uri.path(), &canonical_text);
+                Ok((key.map(keyed).transpose()?, command))
+            }
+            Err(problem) => {
+                problems.push(problem);
+                Err(Error::Malformed(problems))
+            }
+        }
+    }
+
+    pub(crate) fn traceparent(&self) -> Option<String> {
+        headers::traceparent(&self.parts.headers)
+    }
+}
+
+impl FromRequest<ApiState> for Creation {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _state: &ApiState) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        Ok(Self { parts, body: body::read(body, body::BYTES_MAX).await? })
+    }
+}
+
+/// `Malformed`, where there is a problem.
+pub(crate) fn all_well(problems: Vec<Problem>) -> Result<(), Error> {
+    if problems.is_empty() { Ok(()) } else { Err(Error::Malformed(problems)) }
+}

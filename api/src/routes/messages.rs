@@ -1,0 +1,30 @@
+//! Messages: submitting one makes a run.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use baton_core::Services;
+use baton_core::runs::SubmitMessage;
+
+use super::answer;
+use crate::error::ApiError;
+use crate::extract::{Caller, Creation, SessionId};
+
+pub(super) async fn submit(
+    State(services): State<Services>,
+    Caller(principal): Caller,
+    SessionId(session_id): SessionId,
+    creation: Creation,
+) -> Result<Response, ApiError> {
+    let (key, command) = match creation.parse::<SubmitMessage>() {
+        Ok(parsed) => parsed,
+        Err(malformed) => return Err(services.sessions.missing_or(&principal, session_id, malformed).await.into()),
+    };
+    let command = SubmitMessage { traceparent: creation.traceparent(), ..command };
+    let submitted = services.runs.submit(&principal, session_id, key, command).await?;
+    let location = format!("/v1/runs/{}", submitted.run_id);
+    Ok(match submitted.replayed {
+        true => answer::replayed(location, submitted),
+        false => answer::created(StatusCode::ACCEPTED, location, submitted),
+    })
+}

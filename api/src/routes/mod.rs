@@ -1,0 +1,26 @@
+//! The map of the surface: every route, with what its caller needs.
+
+mod answer;
+mod events;
+mod health;
+mod messages;
+mod runs;
+mod sessions;
+
+use axum::http::Method;
+use baton_core::Scope;
+
+use crate::access::Routes;
+use crate::access::Takes::{Json, Nothing};
+
+pub(crate) fn all() -> Routes {
+    Routes::default()
+        .public(Method::GET, "/health/live", health::live)
+        .public(Method::GET, "/health/ready", health::ready)
+        .guarded(Method::POST, "/v1/sessions", Scope::SessionWrite, Json, sessions::create)
+        .guarded(Method::GET, "/v1/sessions/{session_id}", Scope::SessionRead, Nothing, sessions::get)
+        .guarded(Method::POST, "/v1/sessions/{session_id}/messages", Scope::RunWrite, Json, messages::submit)
+        .guarded(Method::GET, "/v1/runs/{run_id}", Scope::RunRead, Nothing, runs::get)
+        .guarded(Method::GET, "/v1/runs/{run_id}/events", Scope::RunRead, Nothing, events::follow)
+        .guarded(Method::POST, "/v1/runs/{run_id}/cancel", Scope::RunCancel, Nothing, runs::cancel)
+}

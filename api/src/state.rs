@@ -1,0 +1,26 @@
+//! What every request can reach.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::FromRef;
+use baton_core::Services;
+use baton_core::clock::Clock;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::Authenticator;
+use crate::host::Bind;
+
+/// Cheap to clone: everything in it is shared.
+#[derive(Debug, Clone, FromRef)]
+pub struct ApiState {
+    pub services: Services,
+    pub authenticator: Arc<dyn Authenticator>,
+    pub clock: Clock,
+    /// What the listener is bound to; decides which hosts are answered.
+    pub bind: Bind,
+    /// The token that [`crate::serve`] is given: streams end when it is cancelled.
+    pub shutdown: CancellationToken,
+    /// Longest silence of a stream; [`crate::HEARTBEAT`], or less in tests.
+    pub heartbeat: Duration,
+}

@@ -1,0 +1,183 @@
+//! What the command line takes.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use baton_core::runs::RunStatus;
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use uuid::Uuid;
+
+/// Durable runs for AI agents.
+#[derive(Debug, Parser)]
+#[command(name = "agentctl", version)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Global {
+    /// Configuration file
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where `dev` keeps its database and says where it runs
+    #[arg(long, global = true, value_name = "FOLDER", default_value = ".baton")]
+    pub(crate) data_dir: PathBuf,
+    /// Print exactly the API's views
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start everything on this machine: database, API, worker
+    Dev(Dev),
+    /// Serve the HTTP API
+    Api(Api),
+    /// Execute runs
+    Worker(Worker),
+    /// Bring the database's schema up to this version
+    Migrate(Migrate),
+    /// Send a message and follow the run to its end
+    Run(Run),
+    /// Look at runs, and stop them
+    #[command(subcommand)]
+    Runs(RunsCommand),
+}
+
+impl Command {
+    pub(crate) fn is_server(&self) -> bool {
+        matches!(self, Self::Dev(_) | Self::Api(_) | Self::Worker(_))
+    }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Dev {
+    /// Address of the API; port 0 picks one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
+    pub(crate) listen: SocketAddr,
+    /// Folder of agent files [default: `agents` where it exists, else the built-in demo agent]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) agents: Option<PathBuf>,
+    /// Worker processes
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=64))]
+    pub(crate) workers: u16,
+    /// Write where everything is to this file, once everything answers
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ready_file: Option<PathBuf>,
+    /// Leave a child that dies dead
+    #[arg(long)]
+    pub(crate) no_restart: bool,
+    /// Never fetch a Postgres
+    #[arg(long)]
+    pub(crate) no_download: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Api {
+    /// Address to listen on; port 0 picks one
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Folder of agent files
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) agents: Option<PathBuf>,
+    /// Write the URL to this file, once it answers
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ready_file: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Worker {
+    /// Folder of agent files
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) agents: Option<PathBuf>,
+    /// Write the process id to this file, once it is registered
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ready_file: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Migrate {
+    /// Only say what would be applied
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Run {
+    /// What to say to the agent
+    pub(crate) message: String,
+    /// The agent of a new session
+    #[arg(long, default_value = "demo", conflicts_with = "session")]
+    pub(crate) agent: String,
+    /// Go on with this session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<Uuid>,
+    /// Only store the run, and print its id
+    #[arg(long)]
+    pub(crate) detach: bool,
+    /// The API [default: the running `dev`]
+    #[arg(long, env = "BATON_URL")]
+    pub(crate) url: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// Runs, newest first
+    List(RunsList),
+    /// One run
+    Get(RunsGet),
+    /// The events of a run
+    Events(RunsEvents),
+    /// Ask a run to stop
+    Cancel(RunsGet),
+}
+
+/// Who asks, of a database that this command reaches itself.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Caller {
+    #[arg(long, default_value = "dev")]
+    pub(crate) tenant: String,
+    #[arg(long, default_value = "dev")]
+    pub(crate) principal: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RunsList {
+    #[command(flatten)]
+    pub(crate) caller: Caller,
+    /// Of this session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<Uuid>,
+    /// In this status; may be given several times
+    #[arg(long)]
+    pub(crate) status: Vec<RunStatus>,
+    /// Rows of a page, 200 at most
+    #[arg(long)]
+    pub(crate) limit: Option<i64>,
+    /// `next_cursor` of the page before
+    #[arg(long)]
+    pub(crate) cursor: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RunsGet {
+    pub(crate) run: Uuid,
+    #[command(flatten)]
+    pub(crate) caller: Caller,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct RunsEvents {
+    pub(crate) run: Uuid,
+    #[command(flatten)]
+    pub(crate) caller: Caller,
+    /// Go on to the run's end
+    #[arg(long)]
+    pub(crate) follow: bool,
+    /// Only events after this sequence
+    #[arg(long, value_name = "SEQUENCE", value_parser = clap::value_parser!(i64).range(0..))]
+    pub(crate) after: Option<i64>,
+}

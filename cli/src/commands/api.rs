@@ -1,0 +1,48 @@
+//! `agentctl api`: serves HTTP until it is told to stop.
+
+use baton_api::{ApiState, Bind, HEARTBEAT};
+use baton_core::Services;
+use baton_core::agents::Catalogue;
+use baton_core::clock::Clock;
+use baton_core::db::{self, Role};
+use baton_core::fault::Faults;
+use tokio::net::TcpListener;
+
+use crate::args::{Api, Global};
+use crate::connection;
+use crate::exit::Failure;
+use crate::ready::{self, ProcessReady};
+use crate::signals;
+
+pub(crate) async fn run(global: &Global, args: Api) -> Result<(), Failure> {
+    let mut config = connection::config(global)?;
+    config.server.listen = args.listen.unwrap_or(config.server.listen);
+    config.agents.folder = args.agents.or(config.agents.folder);
+    let shutdown = signals::shutdown().map_err(|error| Failure::unavailable("signals", &error))?;
+
+    let pool = db::connect(&config.database, Role::Api)?;
+    db::check_schema(&pool).await.map_err(|error| Failure::unavailable("the database", &error))?;
+    let agents = Catalogue::load(&pool, &config.agents).await.map_err(|error| Failure::unavailable("agents", &error))?;
+    let clock = Clock::system();
+    let services = Services::open(&config, Role::Api, pool, clock.clone(), agents, Faults::from_env())?;
+
+    let listener = TcpListener::bind(config.server.listen).await.map_err(|error| Failure::unavailable(&format!("listening on {}", config.server.listen), &error))?;
+    let address = listener.local_addr().map_err(|error| Failure::unavailable("listening", &error))?;
+    let refused = |error: baton_api::Refusal| Failure::usage(error.to_string());
+    let bind = Bind::new(address, &config.server.allowed_hosts).map_err(refused)?;
+    let state = ApiState {
+        services,
+        authenticator: baton_api::authenticator(config.auth.mode, &bind).map_err(refused)?,
+        clock,
+        bind,
+        shutdown: shutdown.clone(),
+        heartbeat: HEARTBEAT,
+    };
+    let url = format!("http://{address}");
+    tracing::info!(%url, "the API answers");
+    if let Some(file) = args.ready_file {
+        let ready = ProcessReady { pid: std::process::id(), url: Some(url) };
+        ready::write(&file, &ready).map_err(|error| Failure::unavailable("the ready file", &error))?;
+    }
+    baton_api::serve(listener, baton_api::router(state), shutdown).await.map_err(|error| Failure::unavailable("serving", &error))
+}

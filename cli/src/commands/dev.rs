@@ -1,0 +1,138 @@
+//! `agentctl dev`: everything on this machine, until Ctrl-C.
+
+mod children;
+mod database;
+mod lock;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use baton_core::config::Config;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::{Dev, Global};
+use crate::commands::dev::children::{Child, ChildOptions};
+use crate::commands::dev::database::Database;
+use crate::commands::dev::lock::Lock;
+use crate::connection::DEV_FILE;
+use crate::exit::Failure;
+use crate::ready::{self, DevPids, DevReady};
+use crate::signals;
+
+/// How often the children are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Wait before a child that died is started again: one that dies at once must not become a hot loop.
+const RESTART_WAIT: Duration = Duration::from_secs(1);
+
+/// The folder of agent files that is used where it exists and none is named.
+const AGENTS_FOLDER: &str = "agents";
+
+pub(crate) async fn run(global: &Global, args: Dev) -> Result<(), Failure> {
+    let shutdown = signals::shutdown().map_err(|error| Failure::unavailable("signals", &error))?;
+    let mut dev = Running::start(global, &args, &shutdown).await?;
+    dev.announce()?;
+    dev.supervise(&args, &shutdown).await;
+    eprintln!("stopping");
+    dev.stop().await;
+    Ok(())
+}
+
+/// What runs. Dropped in order: children before the database, the lock last.
+struct Running {
+    api: Child,
+    workers: Vec<Child>,
+    database: Database,
+    data_dir: PathBuf,
+    ready_file: Option<PathBuf>,
+    _lock: Lock,
+}
+
+impl Running {
+    async fn start(global: &Global, args: &Dev, shutdown: &CancellationToken) -> Result<Self, Failure> {
+        let config = Config::load(global.config.as_deref())?;
+        let data_dir = prepare(&global.data_dir)?;
+        let lock = Lock::take(&data_dir)?;
+        let database = Database::start(&config, &data_dir, args.no_download).await?;
+        let options = ChildOptions {
+            config: global.config.clone(),
+            agents: args.agents.clone().or_else(|| Some(PathBuf::from(AGENTS_FOLDER)).filter(|folder| folder.is_dir())),
+            database_url: database.url.clone(),
+            run_dir: data_dir.join("run"),
+        };
+        let mut api = Child::api(&options, args.listen)?;
+        let mut workers = (0..args.workers).map(|number| Child::worker(&options, number)).collect::<Result<Vec<_>, _>>()?;
+        for child in std::iter::once(&mut api).chain(&mut workers) {
+            child.wait_until_ready(shutdown).await?;
+        }
+        Ok(Self { api, workers, database, data_dir, ready_file: args.ready_file.clone(), _lock: lock })
+    }
+
+    fn ready(&self) -> DevReady {
+        DevReady {
+            url: self.api.url().unwrap_or_default(),
+            database_url: self.database.url.clone(),
+            metrics_url: None,
+            pids: DevPids { api: self.api.pid(), workers: self.workers.iter().map(Child::pid).collect() },
+        }
+    }
+
+    /// Writes where everything is, for the other commands and for scripts.
+    fn write_ready(&self) -> Result<(), Failure> {
+        let ready = self.ready();
+        let failed = |error| Failure::unavailable("the ready file", &error);
+        ready::write(&self.data_dir.join(DEV_FILE), &ready).map_err(failed)?;
+        self.ready_file.as_ref().map_or(Ok(()), |file| ready::write(file, &ready).map_err(failed))
+    }
+
+    fn announce(&self) -> Result<(), Failure> {
+        self.write_ready()?;
+        let url = self.ready().url;
+        println!("Baton runs at {url}\n");
+        println!("In another terminal:\n");
+        println!("  agentctl run \"Calculate 12 times 9\"      (or: cargo run --release -- run \"…\")\n");
+        println!("or with curl:\n");
+        println!("  curl -s {url}/v1/sessions -H 'Content-Type: application/json' -d '{{\"agent_id\":\"demo\"}}'\n");
+        println!("Ctrl-C stops all of it.");
+        Ok(())
+    }
+
+    /// Starts again what dies, until it is time to stop.
+    async fn supervise(&mut self, args: &Dev, shutdown: &CancellationToken) {
+        while !shutdown.is_cancelled() {
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(LOOK_INTERVAL) => {}
+            }
+            let mut changed = self.database.revive();
+            for child in std::iter::once(&mut self.api).chain(&mut self.workers) {
+                if args.no_restart {
+                    child.notice_death();
+                } else {
+                    changed |= child.revive(RESTART_WAIT);
+                }
+            }
+            if changed && let Err(failure) = self.write_ready() {
+                failure.report(); // said; what runs goes on
+            }
+        }
+    }
+
+    async fn stop(mut self) {
+        let _ = std::fs::remove_file(self.data_dir.join(DEV_FILE));
+        for child in std::iter::once(&mut self.api).chain(&mut self.workers) {
+            child.terminate();
+        }
+        for child in std::iter::once(&mut self.api).chain(&mut self.workers) {
+            child.wait_or_kill().await;
+        }
+        self.database.stop();
+    }
+}
+
+/// The folder exists, and its path is absolute: children may stand elsewhere.
+fn prepare(data_dir: &Path) -> Result<PathBuf, Failure> {
+    let run_dir = data_dir.join("run");
+    std::fs::create_dir_all(&run_dir).map_err(|error| Failure::unavailable(&format!("the folder {}", run_dir.display()), &error))?;
+    data_dir.canonicalize().map_err(|error| Failure::unavailable("the data folder", &error))
+}

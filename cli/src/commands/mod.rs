@@ -1,0 +1,8 @@
+//! One file for each command.
+
+pub(crate) mod api;
+pub(crate) mod dev;
+pub(crate) mod migrate;
+pub(crate) mod run;
+pub(crate) mod runs;
+pub(crate) mod worker;

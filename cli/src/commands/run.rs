@@ -1,0 +1,132 @@
+//! `agentctl run`: a message, the run it becomes, and everything that happens in it.
+
+use std::io::{IsTerminal, Write, stdout};
+
+use eventsource_stream::Event;
+use serde_json::Value;
+
+use crate::args::{Global, Run};
+use crate::client::Client;
+use crate::connection::api_url;
+use crate::exit::{Exit, Failure};
+use crate::render;
+
+pub(crate) async fn run(global: &Global, args: Run) -> Result<(), Failure> {
+    let client = Client::new(api_url(global, args.url)?)?;
+    let session_id = match args.session {
+        Some(session_id) => session_id,
+        None => client.create_session(&args.agent).await?,
+    };
+    let submitted = client.submit(session_id, &args.message).await?;
+    if args.detach {
+        return if global.json {
+            render::json(&serde_json::json!({"run_id": submitted.run_id, "session_id": submitted.session_id}))
+        } else {
+            render::line(&submitted.run_id.to_string())
+        };
+    }
+    let mut transcript = Transcript::new(global.json);
+    let follow = client.follow(submitted.run_id, |event| transcript.show(event));
+    tokio::select! {
+        followed = follow => followed?,
+        _ = tokio::signal::ctrl_c() => {
+            return Err(Failure::new(Exit::Interrupted, format!("the run goes on: `agentctl runs events --follow {}`", submitted.run_id)));
+        }
+    }
+    transcript.end(session_id)
+}
+
+/// What a person sees of a run: text on stdout as it is written, what happens beside it on stderr.
+struct Transcript {
+    is_json: bool,
+    is_live: bool,
+    /// The part of the current message that stands on the terminal.
+    shown: String,
+    failure: Option<String>,
+}
+
+impl Transcript {
+    fn new(is_json: bool) -> Self {
+        Self { is_json, is_live: stdout().is_terminal(), shown: String::new(), failure: None }
+    }
+
+    /// True at the run's end.
+    fn show(&mut self, event: &Event) -> Result<bool, Failure> {
+        let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+        if self.is_json && !event.event.starts_with("stream.") {
+            render::line(&event.data)?;
+        }
+        match event.event.as_str() {
+            "message.delta" if !self.is_json => self.delta(&data),
+            "assistant.message.completed" if !self.is_json => self.message(&data)?,
+            "tool.call.proposed" if !self.is_json => self.aside(&format!("→ {} {}", text(&data["name"]), data["arguments"])),
+            "tool.call.completed" if !self.is_json => self.aside(&format!("← {}", data["result"])),
+            "tool.call.failed" if !self.is_json => self.aside(&format!("← {}: {}", text(&data["reason_code"]), text(&data["message"]))),
+            "model.response.failed" if !self.is_json => self.aside(&format!("! the model did not answer ({})", text(&data["code"]))),
+            "run.requeued" if !self.is_json => self.aside("! the worker was lost; another takes over"),
+            "run.completed" => return Ok(true),
+            "run.failed" => {
+                self.failure = Some(format!("the run failed: {} ({})", text(&data["failure"]["message"]), text(&data["failure"]["reason"])));
+                return Ok(true);
+            }
+            "run.cancelled" => {
+                self.failure = Some("the run was cancelled".into());
+                return Ok(true);
+            }
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    /// A piece that continues what stands there is written at once; a gap waits for the whole message.
+    fn delta(&mut self, data: &Value) {
+        let offset = data["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok());
+        if offset == Some(0) && !self.shown.is_empty() {
+            self.break_line(); // another attempt begins the message again
+        }
+        if self.is_live && offset == Some(self.shown.encode_utf16().count()) {
+            let piece = text(&data["text"]);
+            print!("{piece}");
+            let _ = stdout().flush();
+            self.shown.push_str(piece);
+        }
+    }
+
+    fn message(&mut self, data: &Value) -> Result<(), Failure> {
+        let blocks = data["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let whole: String = blocks.iter().map(|block| text(&block["text"])).collect::<Vec<_>>().join("\n");
+        let rest = match whole.strip_prefix(self.shown.as_str()) {
+            Some(rest) => rest,
+            None => {
+                self.break_line();
+                &whole
+            }
+        };
+        self.shown.clear();
+        render::line(rest)
+    }
+
+    fn aside(&mut self, line: &str) {
+        self.break_line();
+        eprintln!("{line}");
+    }
+
+    fn break_line(&mut self) {
+        if !self.shown.is_empty() {
+            println!();
+            self.shown.clear();
+        }
+    }
+
+    fn end(mut self, session_id: uuid::Uuid) -> Result<(), Failure> {
+        self.break_line();
+        if !self.is_json && std::io::stderr().is_terminal() {
+            eprintln!("(go on with --session {session_id})");
+        }
+        self.failure.map_or(Ok(()), |failure| Err(Failure::new(Exit::FailedRun, failure)))
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

@@ -1,0 +1,61 @@
+//! `agentctl runs`: the same services that the API's handlers call.
+
+use baton_core::events::{Followed, Frame};
+use baton_core::page::PageRequest;
+use baton_core::runs::RunFilter;
+use futures::StreamExt;
+
+use crate::args::{Global, RunsEvents, RunsGet, RunsList};
+use crate::connection::services;
+use crate::exit::Failure;
+use crate::render;
+
+/// Rows read at once; `events` prints all pages.
+const PAGE_ROWS: i64 = 500;
+
+pub(crate) async fn list(global: &Global, args: RunsList) -> Result<(), Failure> {
+    let (services, principal) = services(global, &args.caller).await?;
+    let filter = RunFilter { session_id: args.session, statuses: args.status };
+    let request = PageRequest::new(args.cursor.as_deref(), args.limit)?;
+    let page = services.runs.list(&principal, &filter, &request).await?;
+    if global.json { render::json(&page) } else { render::runs(&page) }
+}
+
+pub(crate) async fn get(global: &Global, args: RunsGet) -> Result<(), Failure> {
+    let (services, principal) = services(global, &args.caller).await?;
+    let run = services.runs.get(&principal, args.run).await?;
+    if global.json { render::json(&run) } else { render::run(&run) }
+}
+
+pub(crate) async fn cancel(global: &Global, args: RunsGet) -> Result<(), Failure> {
+    let (services, principal) = services(global, &args.caller).await?;
+    let run = services.runs.cancel(&principal, args.run).await?;
+    services.flush().await;
+    if global.json { render::json(&run) } else { render::run(&run) }
+}
+
+pub(crate) async fn events(global: &Global, args: RunsEvents) -> Result<(), Failure> {
+    let (services, principal) = services(global, &args.caller).await?;
+    if args.follow {
+        let Followed::Stream(mut stream) = services.runs.follow(&principal, args.run, args.after).await? else { return Ok(()) };
+        while let Some(frames) = stream.next().await {
+            for frame in frames? {
+                if let Frame::Persisted { bytes, .. } = frame {
+                    render::event(&render::data_of(&bytes), global.json)?;
+                }
+            }
+        }
+        return Ok(());
+    }
+    let mut after = args.after;
+    loop {
+        let page = services.runs.events(&principal, args.run, after, PAGE_ROWS).await?;
+        for item in &page.items {
+            render::event(item.get(), global.json)?;
+        }
+        match page.next_cursor.and_then(|cursor| cursor.parse().ok()) {
+            Some(next) => after = Some(next),
+            None => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! `agentctl worker`: executes runs until it is told to stop.
+
+use baton_core::agents::Catalogue;
+use baton_core::clock::Clock;
+use baton_core::db::{self, Role};
+use baton_core::fault::Faults;
+
+use crate::args::{Global, Worker};
+use crate::connection;
+use crate::exit::Failure;
+use crate::ready::{self, ProcessReady};
+use crate::signals;
+
+pub(crate) async fn run(global: &Global, args: Worker) -> Result<(), Failure> {
+    let mut config = connection::config(global)?;
+    config.agents.folder = args.agents.or(config.agents.folder);
+    let shutdown = signals::shutdown().map_err(|error| Failure::unavailable("signals", &error))?;
+
+    let pool = db::connect(&config.database, Role::Worker)?;
+    db::check_schema(&pool).await.map_err(|error| Failure::unavailable("the database", &error))?;
+    // Sessions read their version from the database; a worker stores those of its files so that either may be deployed first.
+    Catalogue::load(&pool, &config.agents).await.map_err(|error| Failure::unavailable("agents", &error))?;
+
+    let worker = baton_worker::Worker::new(&config, hostname(), pool, Clock::system(), Faults::from_env())?;
+    worker.register().await?;
+    if let Some(file) = args.ready_file {
+        let ready = ProcessReady { pid: std::process::id(), url: None };
+        ready::write(&file, &ready).map_err(|error| Failure::unavailable("the ready file", &error))?;
+    }
+    worker.run(shutdown).await;
+    Ok(())
+}
+
+fn hostname() -> String {
+    nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_else(|| "unknown".into())
+}

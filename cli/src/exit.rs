@@ -1,0 +1,94 @@
+//! How a command ends: exit codes for scripts, and for people a line that says what to do next.
+
+use std::process::ExitCode;
+
+use baton_core::config::ConfigError;
+use baton_core::{Code, Error};
+
+/// Exit codes that scripts rely on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    FailedRun = 1,
+    Usage = 2,
+    NotFound = 3,
+    Refused = 4,
+    Conflict = 5,
+    Unavailable = 6,
+    Interrupted = 130,
+}
+
+/// Why a command did not succeed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// With everything that led to it.
+    pub(crate) fn unavailable(what: &str, error: &dyn std::error::Error) -> Self {
+        Self::new(Exit::Unavailable, format!("{what}: {}", chain(error)))
+    }
+
+    pub(crate) fn report(self) -> ExitCode {
+        eprintln!("agentctl: {}", self.message);
+        ExitCode::from(self.exit as u8)
+    }
+}
+
+/// An error and its sources, each once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let cause = error.to_string();
+        if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+        source = error.source();
+    }
+    text
+}
+
+/// The exit code of an error's code.
+pub(crate) fn exit_of(code: &str) -> Exit {
+    let is = |codes: &[Code]| codes.iter().any(|known| known.as_str() == code);
+    if is(&[Code::NotFound, Code::ToolNotFound]) {
+        Exit::NotFound
+    } else if is(&[Code::AuthenticationError, Code::AuthorizationError, Code::ToolPolicyDenied, Code::MisdirectedRequest]) {
+        Exit::Refused
+    } else if is(&[Code::Conflict, Code::InvalidStateTransition, Code::ConcurrencyConflict]) {
+        Exit::Conflict
+    } else if is(&[Code::ServiceUnavailable, Code::RateLimited, Code::DeadlineExceeded]) {
+        Exit::Unavailable
+    } else if is(&[Code::MalformedRequest, Code::PayloadTooLarge, Code::UnsupportedMediaType, Code::MethodNotAllowed]) {
+        Exit::Usage
+    } else {
+        Exit::FailedRun
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let exit = exit_of(error.code().as_str());
+        let message = match &error {
+            Error::Malformed(problems) => problems.iter().map(|problem| format!("{}: {}", problem.path, problem.message)).collect::<Vec<_>>().join("; "),
+            _ => chain(&error),
+        };
+        Self { exit, message }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::usage(format!("configuration: {error}"))
+    }
+}

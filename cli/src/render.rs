@@ -1,0 +1,83 @@
+//! How results look: tables and lines for people, the API's views for programs.
+
+use std::io::{self, Write};
+
+use baton_core::page::Page;
+use baton_core::runs::RunView;
+use comfy_table::{Table, presets};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::exit::{Exit, Failure};
+
+/// One line of stdout. A reader that has gone (`| head`) ends the command quietly.
+pub(crate) fn line(text: &str) -> Result<(), Failure> {
+    match writeln!(io::stdout(), "{text}") {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => Err(Failure::unavailable("stdout", &error)),
+    }
+}
+
+pub(crate) fn json<T: Serialize>(view: &T) -> Result<(), Failure> {
+    let text = serde_json::to_string(view).map_err(|error| Failure::new(Exit::FailedRun, error.to_string()))?;
+    line(&text)
+}
+
+pub(crate) fn runs(page: &Page<RunView>) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["RUN", "STATUS", "AGENT", "STEPS", "CREATED"]);
+    for run in &page.items {
+        table.add_row([run.id.to_string(), run.status.to_string(), run.agent_id.clone(), run.step_count.to_string(), time(run.created_at)]);
+    }
+    line(&table.to_string())?;
+    match &page.next_cursor {
+        Some(cursor) => line(&format!("more: --cursor {cursor}")),
+        None => Ok(()),
+    }
+}
+
+pub(crate) fn run(run: &RunView) -> Result<(), Failure> {
+    let mut rows = vec![
+        ("run", run.id.to_string()),
+        ("session", run.session_id.to_string()),
+        ("agent", format!("{} {}", run.agent_id, run.agent_version)),
+        ("status", run.status.to_string()),
+        ("steps", run.step_count.to_string()),
+        ("model calls", run.usage.model_calls.to_string()),
+        ("tool calls", run.usage.tool_calls.to_string()),
+        ("tokens", format!("{} in, {} out", run.usage.input_tokens, run.usage.output_tokens)),
+        ("created", time(run.created_at)),
+    ];
+    rows.extend(run.started_at.map(|at| ("started", time(at))));
+    rows.extend(run.finished_at.map(|at| ("finished", time(at))));
+    rows.extend(run.cancel.map(|cancel| ("cancel requested", time(cancel.requested_at))));
+    rows.extend(run.failure.as_ref().map(|failure| ("failure", format!("{}: {}", failure.reason, failure.message))));
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    for (name, value) in rows {
+        table.add_row([name.to_owned(), value]);
+    }
+    line(&table.to_string())
+}
+
+/// One event: its data as it is, or a line with what is not the same in every event.
+pub(crate) fn event(data: &str, is_json: bool) -> Result<(), Failure> {
+    if is_json {
+        return line(data);
+    }
+    let Ok(Value::Object(mut event)) = serde_json::from_str(data) else { return line(data) };
+    let mut take = |name: &str| event.remove(name).unwrap_or_default();
+    let (sequence, event_type, _) = (take("sequence"), take("type"), (take("run_id"), take("session_id"), take("schema_version"), take("created_at")));
+    line(&format!("{sequence:>6} {:<26} {}", event_type.as_str().unwrap_or_default(), Value::Object(event)))
+}
+
+/// The data of a frame.
+pub(crate) fn data_of(frame: &[u8]) -> String {
+    let text = String::from_utf8_lossy(frame);
+    text.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or_default().to_owned()
+}
+
+fn time(at: time::OffsetDateTime) -> String {
+    at.replace_nanosecond(0).unwrap_or(at).format(&time::format_description::well_known::Rfc3339).unwrap_or_default()
+}

@@ -1,0 +1,17 @@
+//! Logs: to stderr, text on a terminal and JSON otherwise. stdout is for results.
+
+use std::io::{IsTerminal, stderr};
+
+use tracing_subscriber::EnvFilter;
+
+/// Servers say what they do; commands only what goes wrong. `RUST_LOG` says otherwise.
+pub(crate) fn start(is_server: bool) {
+    let quiet = if is_server { "info" } else { "error" };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(quiet));
+    let logs = tracing_subscriber::fmt().with_writer(stderr).with_env_filter(filter);
+    if stderr().is_terminal() {
+        logs.with_target(false).with_ansi(std::env::var_os("NO_COLOR").is_none()).init();
+    } else {
+        logs.json().flatten_event(true).init();
+    }
+}
