@@ -7,7 +7,7 @@ use baton_core::error::Problem;
 use crate::extract::{Query, all_well};
 use crate::headers;
 
-const HEADER: &str = "last-event-id";
+const HEADER: &str = "Last-Event-ID";
 /// For the first connection of a client that cannot set a header, as a browser's `EventSource` cannot.
 const PARAMETER: &str = "last_event_id";
 

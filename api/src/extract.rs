@@ -109,7 +109,7 @@ impl Creation {
     /// The command and, where the client may repeat it, its key; else everything that is wrong, at once.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<(Option<IdempotencyKey>, T), Error> {
         let mut problems = Query::parse(&self.parts.uri).unknown(&[]);
-        let key = headers::once(&self.parts.headers, "idempotency-key").unwrap_or_else(|problem| {
+        let key = headers::once(&self.parts.headers, "Idempotency-Key").unwrap_or_else(|problem| {
             problems.push(problem);
             None
         });

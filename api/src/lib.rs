@@ -50,3 +50,6 @@ pub fn router(state: ApiState) -> Router {
 pub fn table() -> Vec<Route> {
     routes::all().into_table()
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,9 +26,12 @@ const LINGER: Duration = Duration::from_secs(2);
 pub(crate) async fn until_sent(request: Request, next: Next) -> Response {
     // A client that waits for "100 Continue" sends nothing until somebody reads: then there is nothing to drop.
     let is_sent = !request.headers().contains_key(header::EXPECT);
-    let request = request.map(|body| match body.is_end_stream() {
-        true => Body::empty(),
-        false => Body::from_stream(Lingering { unread: Some(body.into_data_stream()), is_sent }),
+    let request = request.map(|body| {
+        if body.is_end_stream() {
+            Body::empty()
+        } else {
+            Body::from_stream(Lingering { unread: Some(body.into_data_stream()), is_sent })
+        }
     });
     next.run(request).await
 }
@@ -72,3 +75,6 @@ async fn read_and_drop(mut unread: BodyDataStream) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,10 +61,15 @@ impl Client {
 
     /// Hands every event of the run to `each`, stored ones exactly once and in order, to the run's end, over any number of
     /// lost connections.
-    pub(crate) async fn follow(&self, run_id: Uuid, mut each: impl FnMut(&Event) -> Result<bool, Failure>) -> Result<(), Failure> {
+    pub(crate) async fn follow(
+        &self,
+        run_id: Uuid,
+        mut each: impl FnMut(&Event) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
         let mut cursor: u64 = 0;
         loop {
-            let request = || self.http.get(format!("{}/v1/runs/{run_id}/events", self.url)).header("Last-Event-ID", cursor.to_string());
+            let request =
+                || self.http.get(format!("{}/v1/runs/{run_id}/events", self.url)).header("Last-Event-ID", cursor.to_string());
             let response = self.send(request).await?;
             if response.status() == StatusCode::NO_CONTENT {
                 return Ok(());
@@ -115,7 +120,11 @@ async fn refusal(response: Response) -> Failure {
     let error = &body["error"];
     let code = error["code"].as_str().unwrap_or_default();
     let message = error["message"].as_str().unwrap_or("the API refused");
-    let details = if error["details"].as_object().is_some_and(|details| !details.is_empty()) { format!(" {}", error["details"]) } else { String::new() };
+    let details = if error["details"].as_object().is_some_and(|details| !details.is_empty()) {
+        format!(" {}", error["details"])
+    } else {
+        String::new()
+    };
     Failure::new(exit_of(code), format!("{message} ({status}){details}"))
 }
 

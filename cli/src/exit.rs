@@ -80,7 +80,9 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let exit = exit_of(error.code().as_str());
         let message = match &error {
-            Error::Malformed(problems) => problems.iter().map(|problem| format!("{}: {}", problem.path, problem.message)).collect::<Vec<_>>().join("; "),
+            Error::Malformed(problems) => {
+                problems.iter().map(|problem| format!("{}: {}", problem.path, problem.message)).collect::<Vec<_>>().join("; ")
+            }
             _ => chain(&error),
         };
         Self { exit, message }

@@ -28,7 +28,13 @@ pub(crate) fn runs(page: &Page<RunView>) -> Result<(), Failure> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(["RUN", "STATUS", "AGENT", "STEPS", "CREATED"]);
     for run in &page.items {
-        table.add_row([run.id.to_string(), run.status.to_string(), run.agent_id.clone(), run.step_count.to_string(), time(run.created_at)]);
+        table.add_row([
+            run.id.to_string(),
+            run.status.to_string(),
+            run.agent_id.clone(),
+            run.step_count.to_string(),
+            time(run.created_at),
+        ]);
     }
     line(&table.to_string())?;
     match &page.next_cursor {
@@ -68,7 +74,8 @@ pub(crate) fn event(data: &str, is_json: bool) -> Result<(), Failure> {
     }
     let Ok(Value::Object(mut event)) = serde_json::from_str(data) else { return line(data) };
     let mut take = |name: &str| event.remove(name).unwrap_or_default();
-    let (sequence, event_type, _) = (take("sequence"), take("type"), (take("run_id"), take("session_id"), take("schema_version"), take("created_at")));
+    let (sequence, event_type, _) =
+        (take("sequence"), take("type"), (take("run_id"), take("session_id"), take("schema_version"), take("created_at")));
     line(&format!("{sequence:>6} {:<26} {}", event_type.as_str().unwrap_or_default(), Value::Object(event)))
 }
 

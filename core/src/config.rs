@@ -213,7 +213,11 @@ impl Config {
         }
         // Only names with a section are settings: `BATON_PG_BINDIR` belongs to the private database.
         let variables = Env::prefixed("BATON_").filter(|name| name.as_str().contains("__")).split("__");
-        let config: Self = figment.merge(variables).merge(Env::raw().only(&["DATABASE_URL"]).map(|_| "database.url".into())).extract().map_err(Box::new)?;
+        let config: Self = figment
+            .merge(variables)
+            .merge(Env::raw().only(&["DATABASE_URL"]).map(|_| "database.url".into()))
+            .extract()
+            .map_err(Box::new)?;
         config.check()?;
         Ok(config)
     }
@@ -224,7 +228,11 @@ impl Config {
         if self.worker.renew * 2 > self.worker.lease {
             return invalid("worker.renew", "must be at most half of `worker.lease`, or one late renewal loses every run");
         }
-        if self.worker.lease.is_zero() || self.worker.poll_interval.is_zero() || self.worker.sweep_interval.is_zero() || self.worker.renew.is_zero() {
+        if self.worker.lease.is_zero()
+            || self.worker.poll_interval.is_zero()
+            || self.worker.sweep_interval.is_zero()
+            || self.worker.renew.is_zero()
+        {
             return invalid("worker", "needs intervals above zero");
         }
         if self.database.pool < 2 {

@@ -138,7 +138,10 @@ mod armed {
 
         /// Strikes at the `nth` hit from now, counted from 1, once.
         pub fn arm(&self, point: Point, action: Action, nth: u32) {
-            self.armed.lock().unwrap_or_else(PoisonError::into_inner).insert(point, Armed { action, skip: nth.saturating_sub(1) });
+            self.armed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(point, Armed { action, skip: nth.saturating_sub(1) });
         }
 
         pub(super) async fn point(&self, point: Point) -> Result<(), Error> {

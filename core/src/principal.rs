@@ -20,8 +20,13 @@ pub struct Principal {
 impl Principal {
     /// # Errors
     /// `Malformed` where an identifier is empty, too long or holds a control character.
-    pub fn new(tenant_id: impl Into<String>, principal_id: impl Into<String>, scopes: impl IntoIterator<Item = Scope>) -> Result<Self, Error> {
-        let principal = Self { tenant_id: tenant_id.into(), principal_id: principal_id.into(), scopes: scopes.into_iter().collect() };
+    pub fn new(
+        tenant_id: impl Into<String>,
+        principal_id: impl Into<String>,
+        scopes: impl IntoIterator<Item = Scope>,
+    ) -> Result<Self, Error> {
+        let principal =
+            Self { tenant_id: tenant_id.into(), principal_id: principal_id.into(), scopes: scopes.into_iter().collect() };
         let problems: Vec<Problem> = [("tenant", &principal.tenant_id), ("principal", &principal.principal_id)]
             .into_iter()
             .filter(|(_, id)| !(1..=IDENTIFIER_CHARS_MAX).contains(&id.chars().count()) || id.chars().any(char::is_control))

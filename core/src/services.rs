@@ -30,7 +30,14 @@ impl Services {
     ///
     /// # Errors
     /// `Malformed` where the database's URL is.
-    pub fn open(config: &Config, role: Role, pool: PgPool, clock: Clock, agents: Catalogue, faults: Faults) -> Result<Self, Error> {
+    pub fn open(
+        config: &Config,
+        role: Role,
+        pool: PgPool,
+        clock: Clock,
+        agents: Catalogue,
+        faults: Faults,
+    ) -> Result<Self, Error> {
         let options = db::options(&config.database, role)?;
         let (notifier, listen) = match config.database.notifications {
             Notifications::On => (Notifier::start(&options), Some(options)),

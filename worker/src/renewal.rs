@@ -30,7 +30,14 @@ pub(crate) struct Renewal {
 }
 
 impl Renewal {
-    pub(crate) fn new(workers: Workers, identity: WorkerIdentity, lease: Duration, executions: Executions, clock: Clock, faults: Faults) -> Self {
+    pub(crate) fn new(
+        workers: Workers,
+        identity: WorkerIdentity,
+        lease: Duration,
+        executions: Executions,
+        clock: Clock,
+        faults: Faults,
+    ) -> Self {
         let identity = Arc::new(Mutex::new(identity));
         Self { workers, identity, lease, executions, clock, faults, renewed: Arc::new(watch::channel(None).0) }
     }

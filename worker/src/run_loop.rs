@@ -34,9 +34,15 @@ pub(crate) struct RunContext<'a> {
 /// How an execution ends. `trailing` is written with the end, in one statement.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Completed { trailing: Vec<Event> },
+    Completed {
+        trailing: Vec<Event>,
+    },
     /// `class` is for operators.
-    Failed { reason: FailureReason, class: Option<String>, trailing: Vec<Event> },
+    Failed {
+        reason: FailureReason,
+        class: Option<String>,
+        trailing: Vec<Event>,
+    },
     Cancelled,
     HandedBack,
     /// The lease is lost: somebody else may execute the run.
@@ -78,7 +84,8 @@ impl From<StopReason> for Outcome {
 /// Executes a run from wherever its log says that it is.
 pub(crate) async fn run_loop(context: &mut RunContext<'_>) -> Outcome {
     loop {
-        let step = if context.state.pending_calls.is_empty() { step::ask_model(context).await } else { step::call_tools(context).await };
+        let step =
+            if context.state.pending_calls.is_empty() { step::ask_model(context).await } else { step::call_tools(context).await };
         if let Err(outcome) = step {
             return outcome;
         }

@@ -62,7 +62,8 @@ impl Worker {
             slots: config.worker.slots,
         };
         let executions = Executions::default();
-        let workers = Workers::new(db::connect(&baton_core::config::Database { pool: 1, ..config.database.clone() }, Role::Worker)?);
+        let workers =
+            Workers::new(db::connect(&baton_core::config::Database { pool: 1, ..config.database.clone() }, Role::Worker)?);
         let renewal = Renewal::new(workers, identity, config.worker.lease, executions.clone(), clock.clone(), faults.clone());
         let supervisor = Supervisor {
             versions: Versions::new(pool.clone()),

@@ -10,10 +10,10 @@ fn headers(name: &'static str, values: &[&str]) -> HeaderMap {
 
 #[test]
 fn a_header_is_given_once_or_not_at_all() {
-    assert_eq!(once(&headers("idempotency-key", &[]), "idempotency-key"), Ok(None));
-    assert_eq!(once(&headers("idempotency-key", &["a"]), "idempotency-key"), Ok(Some("a")));
-    assert_eq!(once(&headers("idempotency-key", &["a", "a"]), "idempotency-key").unwrap_err().path, "idempotency-key");
-    assert!(once(&headers("idempotency-key", &["ä"]), "idempotency-key").is_err());
+    assert_eq!(once(&headers("Idempotency-Key", &[]), "Idempotency-Key"), Ok(None));
+    assert_eq!(once(&headers("Idempotency-Key", &["a"]), "Idempotency-Key"), Ok(Some("a")));
+    assert_eq!(once(&headers("Idempotency-Key", &["a", "a"]), "Idempotency-Key").unwrap_err().path, "Idempotency-Key");
+    assert!(once(&headers("Idempotency-Key", &["ä"]), "Idempotency-Key").is_err());
 }
 
 #[test]

@@ -24,20 +24,20 @@ fn a_problem_says_where_and_what() {
         ("{\"agent_id\":\"a\\u0000\"}", "", "a string holds NUL"),
         (r#"{"agent_id":"a","metadata":{"n":-0}}"#, "", "a number is not finite, or is minus zero"),
         ("{}", "", "missing field `agent_id`"),
-        (r#"{"agent_id":"a","more":1}"#, "/more", "unknown field `more`, expected `agent_id` or `metadata`"),
+        (r#"{"agent_id":"a","more":true}"#, "/more", "unknown field `more`, expected `agent_id` or `metadata`"),
         (r#"{"agent_id":"a","metadata":[]}"#, "/metadata", "invalid type: sequence, expected a map"),
     ] {
         assert_eq!(problem::<CreateSession>(text), (path.into(), message.into()), "{text}");
     }
     let (path, _) = problem::<SubmitMessage>(r#"{"content":[{"type":"text","text":"a"},{"type":"image"}]}"#);
-    assert_eq!(path, "/content/1");
+    assert_eq!(path, "/content/1/type");
     let (path, _) = problem::<SubmitMessage>(r#"{"content":[],"limits":{"max_steps":"x"}}"#);
     assert_eq!(path, "/limits/max_steps");
 }
 
 #[test]
 fn a_message_is_short_however_long_its_value_is() {
-    let (_, message) = problem::<SubmitMessage>(&format!(r#"{{"content":[],"priority":{{"{}":1}}}}"#, "x".repeat(10_000)));
+    let (_, message) = problem::<SubmitMessage>(&format!(r#"{{"content":[],"priority":{{"{}":true}}}}"#, "x".repeat(10_000)));
     assert!(message.chars().count() <= MESSAGE_CHARS_MAX, "{message}");
 }
 

@@ -23,8 +23,9 @@ pub(super) async fn submit(
     let command = SubmitMessage { traceparent: creation.traceparent(), ..command };
     let submitted = services.runs.submit(&principal, session_id, key, command).await?;
     let location = format!("/v1/runs/{}", submitted.run_id);
-    Ok(match submitted.replayed {
-        true => answer::replayed(location, submitted),
-        false => answer::created(StatusCode::ACCEPTED, location, submitted),
+    Ok(if submitted.replayed {
+        answer::replayed(location, submitted)
+    } else {
+        answer::created(StatusCode::ACCEPTED, location, submitted)
     })
 }

@@ -19,10 +19,7 @@ pub(super) async fn create(
     let (key, command) = creation.parse::<CreateSession>()?;
     let Created { session, replayed } = services.sessions.create(&principal, key, command).await?;
     let location = format!("/v1/sessions/{}", session.id);
-    Ok(match replayed {
-        true => answer::replayed(location, session),
-        false => answer::created(StatusCode::CREATED, location, session),
-    })
+    Ok(if replayed { answer::replayed(location, session) } else { answer::created(StatusCode::CREATED, location, session) })
 }
 
 pub(super) async fn get(

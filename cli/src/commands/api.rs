@@ -26,7 +26,9 @@ pub(crate) async fn run(global: &Global, args: Api) -> Result<(), Failure> {
     let clock = Clock::system();
     let services = Services::open(&config, Role::Api, pool, clock.clone(), agents, Faults::from_env())?;
 
-    let listener = TcpListener::bind(config.server.listen).await.map_err(|error| Failure::unavailable(&format!("listening on {}", config.server.listen), &error))?;
+    let listener = TcpListener::bind(config.server.listen)
+        .await
+        .map_err(|error| Failure::unavailable(&format!("listening on {}", config.server.listen), &error))?;
     let address = listener.local_addr().map_err(|error| Failure::unavailable("listening", &error))?;
     let refused = |error: baton_api::Refusal| Failure::usage(error.to_string());
     let bind = Bind::new(address, &config.server.allowed_hosts).map_err(refused)?;

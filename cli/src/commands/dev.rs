@@ -133,6 +133,7 @@ impl Running {
 /// The folder exists, and its path is absolute: children may stand elsewhere.
 fn prepare(data_dir: &Path) -> Result<PathBuf, Failure> {
     let run_dir = data_dir.join("run");
-    std::fs::create_dir_all(&run_dir).map_err(|error| Failure::unavailable(&format!("the folder {}", run_dir.display()), &error))?;
+    std::fs::create_dir_all(&run_dir)
+        .map_err(|error| Failure::unavailable(&format!("the folder {}", run_dir.display()), &error))?;
     data_dir.canonicalize().map_err(|error| Failure::unavailable("the data folder", &error))
 }

@@ -61,12 +61,17 @@ impl Transcript {
             "assistant.message.completed" if !self.is_json => self.message(&data)?,
             "tool.call.proposed" if !self.is_json => self.aside(&format!("→ {} {}", text(&data["name"]), data["arguments"])),
             "tool.call.completed" if !self.is_json => self.aside(&format!("← {}", data["result"])),
-            "tool.call.failed" if !self.is_json => self.aside(&format!("← {}: {}", text(&data["reason_code"]), text(&data["message"]))),
-            "model.response.failed" if !self.is_json => self.aside(&format!("! the model did not answer ({})", text(&data["code"]))),
+            "tool.call.failed" if !self.is_json => {
+                self.aside(&format!("← {}: {}", text(&data["reason_code"]), text(&data["message"])))
+            }
+            "model.response.failed" if !self.is_json => {
+                self.aside(&format!("! the model did not answer ({})", text(&data["code"])))
+            }
             "run.requeued" if !self.is_json => self.aside("! the worker was lost; another takes over"),
             "run.completed" => return Ok(true),
             "run.failed" => {
-                self.failure = Some(format!("the run failed: {} ({})", text(&data["failure"]["message"]), text(&data["failure"]["reason"])));
+                self.failure =
+                    Some(format!("the run failed: {} ({})", text(&data["failure"]["message"]), text(&data["failure"]["reason"])));
                 return Ok(true);
             }
             "run.cancelled" => {

@@ -101,7 +101,8 @@ async fn freeze(pool: &PgPool, definition: &AgentDefinition, changed: ChangedFil
     let sha256 = canonical::sha256_hex(&text);
     let mut version = definition.version.clone();
     loop {
-        let stored = store::insert(pool, &definition.id, &version, &text, &sha256, &definition.limits).await.map_err(Error::from)?;
+        let stored =
+            store::insert(pool, &definition.id, &version, &text, &sha256, &definition.limits).await.map_err(Error::from)?;
         if stored == sha256 {
             return Ok(version);
         }

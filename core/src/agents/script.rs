@@ -86,7 +86,10 @@ impl Script {
             for text in turn.texts() {
                 for name in Template::names(text) {
                     if !is_known(name, &captures) {
-                        problem(format!("/script/{index}/turn/{turn_index}"), format!("`${{{name}}}` is not a capture, `input`, `answer` or `result.…`"));
+                        problem(
+                            format!("/script/{index}/turn/{turn_index}"),
+                            format!("`${{{name}}}` is not a capture, `input`, `answer` or `result.…`"),
+                        );
                     }
                 }
             }
@@ -99,7 +102,10 @@ impl Script {
 }
 
 fn is_known(name: &str, captures: &[String]) -> bool {
-    name == "input" || name == "answer" || name.strip_prefix("result.").is_some_and(|field| !field.is_empty()) || captures.iter().any(|capture| capture == name)
+    name == "input"
+        || name == "answer"
+        || name.strip_prefix("result.").is_some_and(|field| !field.is_empty())
+        || captures.iter().any(|capture| capture == name)
 }
 
 impl ScriptTurn {

@@ -10,7 +10,14 @@ use crate::error::{Error, Resource};
 use crate::runs::Limits;
 
 /// Inserts a version where it is absent; the hash that is stored for it.
-pub(super) async fn insert(pool: &PgPool, id: &str, version: &str, definition: &str, sha256: &str, limits: &Limits) -> Result<String, sqlx::Error> {
+pub(super) async fn insert(
+    pool: &PgPool,
+    id: &str,
+    version: &str,
+    definition: &str,
+    sha256: &str,
+    limits: &Limits,
+) -> Result<String, sqlx::Error> {
     sqlx::query!(
         r#"
         INSERT INTO agent_versions (agent_id, version, definition, sha256, max_steps, max_model_calls, max_tool_calls,
@@ -32,7 +39,9 @@ pub(super) async fn insert(pool: &PgPool, id: &str, version: &str, definition: &
     )
     .execute(pool)
     .await?;
-    sqlx::query_scalar!("SELECT a.sha256 FROM agent_versions a WHERE a.agent_id = $1 AND a.version = $2", id, version).fetch_one(pool).await
+    sqlx::query_scalar!("SELECT a.sha256 FROM agent_versions a WHERE a.agent_id = $1 AND a.version = $2", id, version)
+        .fetch_one(pool)
+        .await
 }
 
 /// The versions that runs were frozen with, read from the database: a deploy strands no old session.
@@ -54,10 +63,14 @@ impl Versions {
         if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(Arc::clone(known));
         }
-        let definition = sqlx::query_scalar!("SELECT a.definition FROM agent_versions a WHERE a.agent_id = $1 AND a.version = $2", id, version)
-            .fetch_optional(&self.pool)
-            .await?
-            .ok_or(Error::NotFound(Resource::Agent))?;
+        let definition = sqlx::query_scalar!(
+            "SELECT a.definition FROM agent_versions a WHERE a.agent_id = $1 AND a.version = $2",
+            id,
+            version
+        )
+        .fetch_optional(&self.pool)
+        .await?
+        .ok_or(Error::NotFound(Resource::Agent))?;
         let definition: Arc<AgentDefinition> = Arc::new(serde_json::from_str(&definition).map_err(Error::internal)?);
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&definition));
         Ok(definition)

@@ -35,7 +35,8 @@ impl Role {
 /// # Errors
 /// `Malformed` where the URL is missing or is not one of Postgres. The message never repeats it: it may hold a password.
 pub fn options(config: &config::Database, role: Role) -> Result<PgConnectOptions, Error> {
-    let url = config.url.as_deref().ok_or_else(|| Error::malformed("database.url", "set DATABASE_URL, or start `agentctl dev`"))?;
+    let url =
+        config.url.as_deref().ok_or_else(|| Error::malformed("database.url", "set DATABASE_URL, or start `agentctl dev`"))?;
     let options = PgConnectOptions::from_str(url).map_err(|_| Error::malformed("database.url", "is not a Postgres URL"))?;
     let milliseconds = |bound: Duration| bound.as_millis().to_string();
     Ok(options.application_name(role.application_name()).options([

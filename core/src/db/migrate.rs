@@ -27,7 +27,10 @@ fn known() -> i64 {
 
 /// The newest version that was applied; 0 for an empty database.
 async fn found(pool: &PgPool) -> Result<i64, SchemaError> {
-    let exists: bool = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL").fetch_one(pool).await.map_err(SchemaError::Database)?;
+    let exists: bool = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL")
+        .fetch_one(pool)
+        .await
+        .map_err(SchemaError::Database)?;
     if !exists {
         return Ok(0);
     }
@@ -57,7 +60,11 @@ pub async fn pending_migrations(pool: &PgPool) -> Result<Vec<(i64, String)>, Sch
     if found > known {
         return Err(SchemaError::Newer { found, known });
     }
-    Ok(MIGRATOR.iter().filter(|migration| migration.version > found).map(|migration| (migration.version, migration.description.to_string())).collect())
+    Ok(MIGRATOR
+        .iter()
+        .filter(|migration| migration.version > found)
+        .map(|migration| (migration.version, migration.description.to_string()))
+        .collect())
 }
 
 /// Applies what is missing, each in its own transaction, under a lock that makes concurrent callers wait for each other.

@@ -16,8 +16,16 @@ use crate::notify::DeltaKind;
 #[derive(Debug, Clone)]
 pub enum Frame {
     /// `event_type` is none for a type of a newer program, which is passed on as it is stored.
-    Persisted { sequence: i64, run_id: Option<Uuid>, event_type: Option<EventType>, bytes: Bytes },
-    Transient { run_id: Uuid, bytes: Bytes },
+    Persisted {
+        sequence: i64,
+        run_id: Option<Uuid>,
+        event_type: Option<EventType>,
+        bytes: Bytes,
+    },
+    Transient {
+        run_id: Uuid,
+        bytes: Bytes,
+    },
 }
 
 impl Frame {
@@ -43,7 +51,9 @@ pub(crate) fn data(session_id: Uuid, event: &StoredEvent) -> String {
     let head = write!(
         out,
         r#"{{"run_id":{run_id},"session_id":"{session_id}","sequence":{},"type":"{}","schema_version":{},"created_at":"{created_at}""#,
-        event.sequence, name(event), event.schema_version
+        event.sequence,
+        name(event),
+        event.schema_version
     );
     head.expect("writing to a string cannot fail");
     match event.body.strip_prefix('{') {
@@ -60,7 +70,12 @@ pub(crate) fn data(session_id: Uuid, event: &StoredEvent) -> String {
 /// can forge a field.
 pub(crate) fn persisted(session_id: Uuid, event: &StoredEvent) -> Frame {
     let bytes = format!("id: {}\nevent: {}\ndata: {}\n\n", event.sequence, name(event), data(session_id, event));
-    Frame::Persisted { sequence: event.sequence, run_id: event.run_id, event_type: event.event_type.parse().ok(), bytes: bytes.into() }
+    Frame::Persisted {
+        sequence: event.sequence,
+        run_id: event.run_id,
+        event_type: event.event_type.parse().ok(),
+        bytes: bytes.into(),
+    }
 }
 
 /// The name of the type as stored, which no CHECK guards: only what a name of ours can hold.

@@ -72,7 +72,12 @@ pub(crate) async fn read_after(pool: &PgPool, session_id: Uuid, after: i64, limi
 }
 
 /// The session's transcript before a sequence, in order, as far back as `bytes_max` of bodies reach.
-pub(crate) async fn read_transcript(pool: &PgPool, session_id: Uuid, before: i64, bytes_max: i64) -> Result<Vec<StoredEvent>, sqlx::Error> {
+pub(crate) async fn read_transcript(
+    pool: &PgPool,
+    session_id: Uuid,
+    before: i64,
+    bytes_max: i64,
+) -> Result<Vec<StoredEvent>, sqlx::Error> {
     /// Events of a transcript at most, however small they are.
     const ROWS_MAX: i64 = 4_000;
     sqlx::query_as!(
@@ -105,6 +110,7 @@ pub(crate) async fn read_transcript(pool: &PgPool, session_id: Uuid, before: i64
 
 /// The newest sequence of each session.
 pub(crate) async fn heads(pool: &PgPool, session_ids: &[Uuid]) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
-    let rows = sqlx::query!("SELECT s.id, s.last_sequence FROM sessions s WHERE s.id = ANY($1)", session_ids).fetch_all(pool).await?;
+    let rows =
+        sqlx::query!("SELECT s.id, s.last_sequence FROM sessions s WHERE s.id = ANY($1)", session_ids).fetch_all(pool).await?;
     Ok(rows.into_iter().map(|row| (row.id, row.last_sequence)).collect())
 }

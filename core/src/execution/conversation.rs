@@ -12,11 +12,21 @@ pub(super) const BYTES_PER_TOKEN: usize = 3;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// From the system to the model, beside its instructions.
-    Note { text: String },
-    User { content: Vec<ContentBlock> },
-    Assistant { text: String, tool_calls: Vec<ToolCall> },
+    Note {
+        text: String,
+    },
+    User {
+        content: Vec<ContentBlock>,
+    },
+    Assistant {
+        text: String,
+        tool_calls: Vec<ToolCall>,
+    },
     /// `text` is what the model reads: JSON.
-    ToolResult { call_id: String, text: String },
+    ToolResult {
+        call_id: String,
+        text: String,
+    },
 }
 
 impl Message {
@@ -94,7 +104,9 @@ impl Conversation {
     }
 
     fn open_calls(&self) -> Vec<String> {
-        let Some(turn) = self.messages.iter().rposition(|message| matches!(message, Message::Assistant { .. })) else { return Vec::new() };
+        let Some(turn) = self.messages.iter().rposition(|message| matches!(message, Message::Assistant { .. })) else {
+            return Vec::new();
+        };
         let Message::Assistant { tool_calls, .. } = &self.messages[turn] else { return Vec::new() };
         let answered = |id: &str| {
             self.messages[turn..].iter().any(|message| matches!(message, Message::ToolResult { call_id, .. } if call_id == id))

@@ -96,7 +96,11 @@ impl Journal {
             events: append
                 .events
                 .iter()
-                .map(|event| EventRow { event_type: event.event_type().as_str(), schema_version: event.schema_version(), body: event.body() })
+                .map(|event| EventRow {
+                    event_type: event.event_type().as_str(),
+                    schema_version: event.schema_version(),
+                    body: event.body(),
+                })
                 .collect(),
         };
         let (answer, written) = oneshot::channel();
@@ -148,7 +152,8 @@ impl Writing {
     }
 
     async fn write(&self, batch: Vec<Member>) {
-        let (rows, waiting): (Vec<AppendRow>, Vec<_>) = batch.into_iter().map(|member| (member.row, (member.session_id, member.answer))).unzip();
+        let (rows, waiting): (Vec<AppendRow>, Vec<_>) =
+            batch.into_iter().map(|member| (member.row, (member.session_id, member.answer))).unzip();
         let mut answers = match self.commit(&rows).await {
             Ok(answers) => answers,
             Err(_) if rows.len() > 1 => self.commit_each(&rows).await,
@@ -203,8 +208,14 @@ impl Writing {
         Err(refused(Error::Unavailable { retry_after_seconds: 0, source: None }))
     }
 
-    async fn answers(&self, rows: &[AppendRow], appended: Vec<Appended>, was_lost: bool) -> Result<HashMap<Uuid, Result<i64, WriteError>>, Error> {
-        let mut answers: HashMap<Uuid, Result<i64, WriteError>> = appended.into_iter().map(|row| (row.run_id, Ok(row.last_sequence))).collect();
+    async fn answers(
+        &self,
+        rows: &[AppendRow],
+        appended: Vec<Appended>,
+        was_lost: bool,
+    ) -> Result<HashMap<Uuid, Result<i64, WriteError>>, Error> {
+        let mut answers: HashMap<Uuid, Result<i64, WriteError>> =
+            appended.into_iter().map(|row| (row.run_id, Ok(row.last_sequence))).collect();
         let absent: Vec<&AppendRow> = rows.iter().filter(|row| !answers.contains_key(&row.run_id)).collect();
         if was_lost && !absent.is_empty() {
             // A new statement: the snapshot of the one before may not show what it had waited for.

@@ -81,7 +81,10 @@ impl Maintenance {
         for run in &overdue {
             tracing::info!(run_id = %run.run_id, reason = %run.reason, "a run that nobody executes was overdue");
         }
-        let changed = lost.iter().map(|run| (run.session_id, run.last_sequence)).chain(overdue.iter().map(|run| (run.session_id, run.last_sequence)));
+        let changed = lost
+            .iter()
+            .map(|run| (run.session_id, run.last_sequence))
+            .chain(overdue.iter().map(|run| (run.session_id, run.last_sequence)));
         self.notifier.send(changed.map(|(session_id, sequence)| Hint::Events { session_id, sequence }));
         if due > 0 || lost.iter().any(|run| !run.failed) {
             self.notifier.send([Hint::Queue]);

@@ -160,7 +160,8 @@ impl Queue {
         .fetch_all(&self.pool)
         .await?;
         let claimed: Vec<ClaimedRun> = rows.into_iter().map(|row| row.into_claimed(worker_id)).collect::<Result<_, _>>()?;
-        self.notifier.send(claimed.iter().map(|run| Hint::Events { session_id: run.lease.session_id(), sequence: run.last_sequence }));
+        self.notifier
+            .send(claimed.iter().map(|run| Hint::Events { session_id: run.lease.session_id(), sequence: run.last_sequence }));
         Ok(claimed)
     }
 }

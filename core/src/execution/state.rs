@@ -55,15 +55,23 @@ pub enum CallStage {
     /// In the model's answer, not yet in the log as a proposal.
     Requested,
     /// `arguments` is null where the model's text was not a JSON object.
-    Proposed { invocation_id: Uuid, arguments: Value },
-    Started { invocation_id: Uuid, arguments: Value },
+    Proposed {
+        invocation_id: Uuid,
+        arguments: Value,
+    },
+    Started {
+        invocation_id: Uuid,
+        arguments: Value,
+    },
 }
 
 impl CallStage {
     fn invocation(&self) -> Option<(Uuid, &Value)> {
         match self {
             Self::Requested => None,
-            Self::Proposed { invocation_id, arguments } | Self::Started { invocation_id, arguments } => Some((*invocation_id, arguments)),
+            Self::Proposed { invocation_id, arguments } | Self::Started { invocation_id, arguments } => {
+                Some((*invocation_id, arguments))
+            }
         }
     }
 }

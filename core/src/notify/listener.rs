@@ -17,7 +17,10 @@ pub enum Heard {
     Listening,
     /// The connection is gone: nothing is heard until `Listening`.
     Lost,
-    Hint { channel: Channel, payload: String },
+    Hint {
+        channel: Channel,
+        payload: String,
+    },
 }
 
 #[derive(Debug)]

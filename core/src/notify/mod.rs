@@ -4,12 +4,12 @@
 //! lock of the whole database until its commit is flushed, so it never runs in a transaction that writes rows: each process
 //! sends on a connection of its own, after the commit, many hints in one statement.
 
-mod live;
 mod listener;
+mod live;
 mod sender;
 
-pub use live::{Delta, DeltaKind};
 pub use listener::{Heard, Listener};
+pub use live::{Delta, DeltaKind};
 pub use sender::{Hint, Notifier};
 
 use crate::closed_set::closed_set;

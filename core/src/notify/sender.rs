@@ -57,7 +57,9 @@ impl Notifier {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         // Nothing that is sent here must survive a crash of the server.
         let options = options.clone().options([("synchronous_commit", "off")]);
-        tokio::spawn(Sending { options, connection: None, messages: receiver, live: LiveBuffer::default(), live_due: None }.run());
+        tokio::spawn(
+            Sending { options, connection: None, messages: receiver, live: LiveBuffer::default(), live_due: None }.run(),
+        );
         Self { messages: Some(sender) }
     }
 
@@ -153,9 +155,13 @@ impl Sending {
         };
         let (channels, payloads): (Vec<String>, Vec<String>) =
             hints.iter().map(|(channel, payload)| (channel.to_string(), payload.clone())).unzip();
-        sqlx::query!("SELECT count(pg_notify(h.channel, h.payload)) FROM unnest($1::text[], $2::text[]) AS h(channel, payload)", &channels, &payloads)
-            .fetch_one(connection)
-            .await?;
+        sqlx::query!(
+            "SELECT count(pg_notify(h.channel, h.payload)) FROM unnest($1::text[], $2::text[]) AS h(channel, payload)",
+            &channels,
+            &payloads
+        )
+        .fetch_one(connection)
+        .await?;
         Ok(())
     }
 }
@@ -188,7 +194,8 @@ impl Payloads {
     fn into_vec(self) -> Vec<(Channel, String)> {
         let queue = self.queue.then(|| (Channel::Queue, String::new()));
         let cancels = self.cancels.into_iter().map(|run_id| (Channel::Control, run_id.to_string()));
-        let sessions = self.sessions.into_iter().map(|(session_id, sequence)| (Channel::Events, format!("{session_id}:{sequence}")));
+        let sessions =
+            self.sessions.into_iter().map(|(session_id, sequence)| (Channel::Events, format!("{session_id}:{sequence}")));
         queue.into_iter().chain(cancels).chain(sessions).collect()
     }
 }

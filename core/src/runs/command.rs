@@ -76,4 +76,3 @@ pub(super) fn title_of(content: &[ContentBlock]) -> Option<String> {
     let title: String = folded.chars().filter(|character| !character.is_control()).take(TITLE_CHARS_MAX).collect();
     (!title.is_empty()).then_some(title)
 }
-

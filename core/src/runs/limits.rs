@@ -83,7 +83,9 @@ impl LimitWishes {
         if self.max_tool_calls.is_some_and(|value| value < 0) {
             problems.push(Problem { path: "/limits/max_tool_calls".into(), message: "zero or above".into() });
         }
-        if self.max_cost_usd.is_some_and(|value| value <= Decimal::ZERO || value >= COST_USD_MAX || value.normalize().scale() > COST_USD_SCALE_MAX) {
+        if self.max_cost_usd.is_some_and(|value| {
+            value <= Decimal::ZERO || value >= COST_USD_MAX || value.normalize().scale() > COST_USD_SCALE_MAX
+        }) {
             problems.push(Problem { path: "/limits/max_cost_usd".into(), message: "above zero, at most ten decimals".into() });
         }
         problems

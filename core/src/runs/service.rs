@@ -59,7 +59,13 @@ impl RunService {
     /// # Errors
     /// `NotFound` for the session, `Malformed`, `Conflict` (a run is unfinished, the session is closed, the key was used
     /// otherwise). A failed submission keeps no key.
-    pub async fn submit(&self, principal: &Principal, session_id: Uuid, key: Option<IdempotencyKey>, command: SubmitMessage) -> Result<Submitted, Error> {
+    pub async fn submit(
+        &self,
+        principal: &Principal,
+        session_id: Uuid,
+        key: Option<IdempotencyKey>,
+        command: SubmitMessage,
+    ) -> Result<Submitted, Error> {
         principal.require(Scope::RunWrite)?;
         let metadata = match command.validate() {
             Ok(metadata) => metadata,
@@ -67,7 +73,14 @@ impl RunService {
         };
         let (service, principal) = (self.clone(), principal.clone());
         shielded(async move {
-            let new = NewRun { id: service.clock.new_id(), session_id, command: &command, metadata: &metadata, key: key.as_ref(), key_ttl: service.key_ttl };
+            let new = NewRun {
+                id: service.clock.new_id(),
+                session_id,
+                command: &command,
+                metadata: &metadata,
+                key: key.as_ref(),
+                key_ttl: service.key_ttl,
+            };
             let submitted = service.submit_new(&principal, &new).await?;
             service.faults.hit(Point::AfterSubmit).await?;
             Ok(submitted)
@@ -92,7 +105,9 @@ impl RunService {
                 Submission::NoSession => {
                     return match self.replay(principal, new).await? {
                         Some(replayed) => Ok(replayed),
-                        None => Err(self.session_missing_or(principal, new.session_id, Error::Conflict(Conflict::SessionClosed)).await),
+                        None => Err(self
+                            .session_missing_or(principal, new.session_id, Error::Conflict(Conflict::SessionClosed))
+                            .await),
                     };
                 }
                 Submission::Busy => {
@@ -115,7 +130,8 @@ impl RunService {
             None => Ok(None),
             Some(Created::Session(_)) => Err(Error::Conflict(Conflict::IdempotencyKeyReused)),
             Some(Created::Run(run_id)) => {
-                let (session_id, status) = store::status(&self.pool, principal, run_id).await?.ok_or(Error::NotFound(Resource::Run))?;
+                let (session_id, status) =
+                    store::status(&self.pool, principal, run_id).await?.ok_or(Error::NotFound(Resource::Run))?;
                 // Our own identifier: the answer to our own first try was lost.
                 Ok(Some(Submitted { run_id, session_id, status, replayed: run_id != new.id }))
             }
@@ -125,7 +141,9 @@ impl RunService {
     async fn session_missing_or(&self, principal: &Principal, session_id: Uuid, error: Error) -> Error {
         match sessions::store::owned_status(&self.pool, principal, session_id).await {
             Ok(None) => Error::NotFound(Resource::Session),
-            Ok(Some(SessionStatus::Active)) if matches!(error, Error::Conflict(Conflict::SessionClosed)) => Error::ConcurrencyConflict,
+            Ok(Some(SessionStatus::Active)) if matches!(error, Error::Conflict(Conflict::SessionClosed)) => {
+                Error::ConcurrencyConflict
+            }
             Ok(Some(_)) => error,
             Err(unreadable) => unreadable,
         }
@@ -201,7 +219,10 @@ impl RunService {
         let newest = page.events.last().map_or(after, |event| event.sequence);
         let ours = page.events.iter().filter(|event| event.run_id == Some(run_id));
         let items = ours.map(|event| RawValue::from_string(frame::data(extent.session_id, event)).map_err(Error::internal));
-        Ok(EventPage { items: items.collect::<Result<_, _>>()?, next_cursor: (!page.is_last && newest < last).then(|| newest.to_string()) })
+        Ok(EventPage {
+            items: items.collect::<Result<_, _>>()?,
+            next_cursor: (!page.is_last && newest < last).then(|| newest.to_string()),
+        })
     }
 
     async fn extent(&self, principal: &Principal, run_id: Uuid, cursor: Option<i64>) -> Result<Extent, Error> {

@@ -29,7 +29,9 @@ pub(super) struct NewRun<'a> {
 
 /// What one submission did.
 pub(super) enum Submission {
-    Created { last_sequence: i64 },
+    Created {
+        last_sequence: i64,
+    },
     /// The key exists: look it up in a new statement.
     KeyExists,
     /// The session is missing, foreign or closed: read which.
@@ -120,7 +122,11 @@ pub(super) async fn submit(pool: &PgPool, principal: &Principal, new: &NewRun<'_
 }
 
 /// The unfinished run of a session.
-pub(super) async fn unfinished(pool: &PgPool, principal: &Principal, session_id: Uuid) -> Result<Option<(Uuid, RunStatus)>, Error> {
+pub(super) async fn unfinished(
+    pool: &PgPool,
+    principal: &Principal,
+    session_id: Uuid,
+) -> Result<Option<(Uuid, RunStatus)>, Error> {
     let row = sqlx::query!(
         "SELECT r.id, r.status FROM runs r WHERE r.session_id = $1 AND r.tenant_id = $2 AND r.finished_at IS NULL",
         session_id,

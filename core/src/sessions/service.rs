@@ -42,7 +42,12 @@ impl SessionService {
     ///
     /// # Errors
     /// `Malformed`; `NotFound` for an unknown agent; `Conflict` for a key used otherwise.
-    pub async fn create(&self, principal: &Principal, key: Option<IdempotencyKey>, command: CreateSession) -> Result<Created, Error> {
+    pub async fn create(
+        &self,
+        principal: &Principal,
+        key: Option<IdempotencyKey>,
+        command: CreateSession,
+    ) -> Result<Created, Error> {
         principal.require(Scope::SessionWrite)?;
         let metadata = json_object::metadata_text(&command.metadata).map_err(|problem| Error::Malformed(vec![problem]))?;
         let version = self.agents.current(&command.agent_id).ok_or(Error::NotFound(Resource::Agent))?.to_owned();

@@ -23,7 +23,8 @@ pub(super) struct NewSession<'a> {
 
 /// Creates a session with its first event and its key, all or nothing. False: the key exists.
 pub(super) async fn create(pool: &PgPool, principal: &Principal, new: &NewSession<'_>) -> Result<bool, sqlx::Error> {
-    let event = Event::SessionCreated(SessionCreated { agent_id: new.agent_id.to_owned(), agent_version: new.agent_version.to_owned() });
+    let event =
+        Event::SessionCreated(SessionCreated { agent_id: new.agent_id.to_owned(), agent_version: new.agent_version.to_owned() });
     let row = sqlx::query!(
         r#"
         WITH key AS (

@@ -55,7 +55,8 @@ fn tokens(expression: &str) -> Result<Vec<Token>, &'static str> {
     while let Some(first) = rest.chars().next() {
         let (token, length) = if first.is_ascii_digit() || first == '.' {
             let end = rest.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(rest.len());
-            let number = Decimal::from_str_exact(&rest[..end]).map_err(|_| "A number has more than 28 digits, or more than one point.")?;
+            let number =
+                Decimal::from_str_exact(&rest[..end]).map_err(|_| "A number has more than 28 digits, or more than one point.")?;
             (Some(Token::Number(number)), end)
         } else if first.is_alphabetic() {
             let end = rest.find(|character: char| !character.is_alphabetic()).unwrap_or(rest.len());

@@ -104,8 +104,12 @@ struct EventRow {
 async fn differences(pool: &PgPool) -> Vec<String> {
     let mut transaction = pool.begin().await.unwrap();
     sqlx::query("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY").execute(&mut *transaction).await.unwrap();
-    let runs: Vec<RunRow> = sqlx::query_as("SELECT *, cancel_requested_at IS NOT NULL AS cancel_requested FROM runs").fetch_all(&mut *transaction).await.unwrap();
-    let events: Vec<EventRow> = sqlx::query_as("SELECT * FROM events ORDER BY session_id, sequence").fetch_all(&mut *transaction).await.unwrap();
+    let runs: Vec<RunRow> = sqlx::query_as("SELECT *, cancel_requested_at IS NOT NULL AS cancel_requested FROM runs")
+        .fetch_all(&mut *transaction)
+        .await
+        .unwrap();
+    let events: Vec<EventRow> =
+        sqlx::query_as("SELECT * FROM events ORDER BY session_id, sequence").fetch_all(&mut *transaction).await.unwrap();
     let mut by_run: HashMap<Uuid, Vec<EventRow>> = HashMap::new();
     for event in events {
         if let Some(run_id) = event.run_id {

@@ -23,7 +23,9 @@ pub(crate) struct TestDatabase {
 
 impl TestDatabase {
     pub(crate) async fn create() -> Self {
-        let template = TEMPLATE.get_or_init(|| async { Template::create(testing::shared(), "baton_template", migrate).await.unwrap() }).await;
+        let template = TEMPLATE
+            .get_or_init(|| async { Template::create(testing::shared(), "baton_template", migrate).await.unwrap() })
+            .await;
         let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         let url = template.clone(&name).await.unwrap();
         let pool = pool(&url, 4);

@@ -1,5 +1,26 @@
 //! What tests stand on. Every integration test ends with the audit.
 
-pub(crate) mod audit;
-pub(crate) mod database;
-pub(crate) mod wait;
+mod app;
+mod audit;
+mod database;
+mod http;
+mod process;
+mod real;
+mod stream;
+mod wait;
+
+pub(crate) use app::TestApp;
+pub(crate) use audit::{audit, violations};
+pub(crate) use database::{TestDatabase, pool};
+pub(crate) use http::{Caller, Http, id, message};
+pub(crate) use process::Process;
+pub(crate) use real::RealApp;
+pub(crate) use stream::{Follower, Frame, parse_frames};
+pub(crate) use wait::{DEADLINE, eventually, within};
+
+use std::path::PathBuf;
+
+/// The agents of the tests.
+pub(crate) fn agents_folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/agents")
+}

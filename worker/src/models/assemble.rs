@@ -46,7 +46,8 @@ impl Assembler {
                 if call_id.len() > NAME_BYTES_MAX || name.len() > NAME_BYTES_MAX || self.calls.len() > CALLS_MAX {
                     return Some(Err(ModelError::Protocol));
                 }
-                let call = self.calls.entry(index).or_insert_with(|| ToolCall { arguments_raw: String::new(), call_id, index, name });
+                let call =
+                    self.calls.entry(index).or_insert_with(|| ToolCall { arguments_raw: String::new(), call_id, index, name });
                 call.arguments_raw.push_str(&arguments);
                 None
             }

@@ -34,9 +34,17 @@ pub(crate) enum ModelEvent {
     ReasoningDelta(String),
     TextDelta(String),
     /// A piece of the call at this index of the turn. Every piece knows its call.
-    ToolCallDelta { index: u32, call_id: String, name: String, arguments: String },
+    ToolCallDelta {
+        index: u32,
+        call_id: String,
+        name: String,
+        arguments: String,
+    },
     /// Only this usage counts.
-    Completed { stop: Stop, usage: TokenUsage },
+    Completed {
+        stop: Stop,
+        usage: TokenUsage,
+    },
     Failed(ModelError),
 }
 

@@ -128,7 +128,9 @@ impl Values<'_> {
         match value {
             Value::String(text) => Value::String(self.render(text)),
             Value::Array(items) => items.iter().map(|item| self.render_json(item)).collect(),
-            Value::Object(members) => Value::Object(members.iter().map(|(key, member)| (key.clone(), self.render_json(member))).collect()),
+            Value::Object(members) => {
+                Value::Object(members.iter().map(|(key, member)| (key.clone(), self.render_json(member))).collect())
+            }
             other => other.clone(),
         }
     }

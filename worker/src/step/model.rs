@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use baton_core::content::text_content;
-use baton_core::events::{AssistantMessageCompleted, Event, ModelRequestStarted, ModelResponseCompleted, ModelResponseFailed, Stop};
+use baton_core::events::{
+    AssistantMessageCompleted, Event, ModelRequestStarted, ModelResponseCompleted, ModelResponseFailed, Stop,
+};
 use baton_core::fault::Point;
 use baton_core::notify::{Delta, DeltaKind, Hint};
 use baton_core::runs::FailureReason;
@@ -28,9 +30,13 @@ pub(crate) async fn ask_model(context: &mut RunContext<'_>) -> Flow<()> {
     loop {
         context.boundary()?;
         let (step, attempt) = next_attempt(context)?;
-        let Some((provider, model)) = provider_of(&context.agent) else { return Err(Outcome::failed(FailureReason::ModelPermanentError)) };
+        let Some((provider, model)) = provider_of(&context.agent) else {
+            return Err(Outcome::failed(FailureReason::ModelPermanentError));
+        };
         let (provider_name, model) = (provider.name().to_owned(), model.to_owned());
-        context.append(vec![Event::ModelRequestStarted(ModelRequestStarted { attempt, model, provider: provider_name, step })]).await?;
+        context
+            .append(vec![Event::ModelRequestStarted(ModelRequestStarted { attempt, model, provider: provider_name, step })])
+            .await?;
         context.fault(Point::BeforeModel).await?;
         context.certainly_ours().await?;
         match ask(context, provider, step, attempt).await? {
@@ -148,7 +154,12 @@ async fn take_turn(context: &mut RunContext<'_>, turn: Turn, step: u32, attempt:
 
 /// A failed attempt is on record before the next; the last one is written with the end.
 async fn retry_or_fail(context: &mut RunContext<'_>, error: ModelError, step: u32, attempt: u32) -> Flow<()> {
-    let failed = Event::ModelResponseFailed(ModelResponseFailed { attempt, code: error.code().to_owned(), retryable: error.is_retryable(), step });
+    let failed = Event::ModelResponseFailed(ModelResponseFailed {
+        attempt,
+        code: error.code().to_owned(),
+        retryable: error.is_retryable(),
+        step,
+    });
     let failures = context.state.failed_attempts + 1;
     if !error.is_retryable() || failures >= ATTEMPTS_MAX {
         let reason = match error {

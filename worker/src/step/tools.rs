@@ -29,7 +29,8 @@ pub(crate) async fn call_tools(context: &mut RunContext<'_>) -> Flow<()> {
 
 /// All proposals of a turn are one write.
 async fn propose(context: &mut RunContext<'_>) -> Flow<()> {
-    let requested: Vec<PendingCall> = context.state.pending_calls.iter().filter(|pending| pending.stage == CallStage::Requested).cloned().collect();
+    let requested: Vec<PendingCall> =
+        context.state.pending_calls.iter().filter(|pending| pending.stage == CallStage::Requested).cloned().collect();
     let count = i32::try_from(requested.len()).unwrap_or(i32::MAX);
     if context.state.usage.tool_calls.saturating_add(count) > context.limits.max_tool_calls {
         return Err(Outcome::failed(FailureReason::BudgetExceeded));
@@ -67,7 +68,14 @@ async fn call(context: &mut RunContext<'_>, pending: PendingCall) -> Flow<()> {
         CallStage::Started { invocation_id, arguments } => (invocation_id, arguments, true),
     };
     if context.state.last_stop == Some(Stop::MaxTokens) {
-        return fail(context, call.call_id, invocation_id, "truncated_turn", "The turn was cut off at its token limit; nothing was executed.").await;
+        return fail(
+            context,
+            call.call_id,
+            invocation_id,
+            "truncated_turn",
+            "The turn was cut off at its token limit; nothing was executed.",
+        )
+        .await;
     }
     if arguments.is_null() {
         return fail(context, call.call_id, invocation_id, "invalid_arguments", "The arguments are not a JSON object.").await;

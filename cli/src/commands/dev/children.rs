@@ -86,7 +86,10 @@ impl Child {
                     _ => {}
                 }
                 if let Ok(Some(status)) = self.process.try_wait() {
-                    return Err(Failure::new(Exit::Unavailable, format!("the {} did not start ({status}); what it said is above", self.name)));
+                    return Err(Failure::new(
+                        Exit::Unavailable,
+                        format!("the {} did not start ({status}); what it said is above", self.name),
+                    ));
                 }
                 tokio::time::sleep(LOOK_INTERVAL).await;
             }

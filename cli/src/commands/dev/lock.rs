@@ -16,7 +16,12 @@ pub(super) struct Lock {
 impl Lock {
     pub(super) fn take(data_dir: &Path) -> Result<Self, Failure> {
         let path = data_dir.join("dev.lock");
-        let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(|error| Failure::unavailable("the lock", &error))?;
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(|error| Failure::unavailable("the lock", &error))?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) => Ok(Self { _file: file }),
             Err(_) => {

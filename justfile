@@ -1,0 +1,25 @@
+# What contributors do, by name. `just` is a convenience: each recipe is plain commands.
+
+# Everything that CI checks.
+check:
+    .ci/run
+
+# The tests, as the README has them.
+test *ARGS:
+    cargo test {{ARGS}}
+
+# Checks every query against a fresh schema, and writes the metadata that offline builds use.
+sqlx:
+    rm -rf .sqlx && mkdir .sqlx
+    touch core/src/lib.rs
+    cargo run -q -p baton-devdb --example with -- env SQLX_OFFLINE=false SQLX_OFFLINE_DIR="$PWD/.sqlx" cargo check -q -p baton-core
+
+fmt:
+    cargo fmt --all
+
+lint:
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# Submission beside its physical limit.
+bench:
+    cargo run --release -p baton-bench

@@ -1,0 +1,110 @@
+//! The API as its users call it.
+
+use baton_core::Scope;
+use reqwest::{Method, RequestBuilder, StatusCode};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::wait::eventually;
+
+/// Who asks, where the test's authenticator answers.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) tenant: String,
+    pub(crate) principal: String,
+    /// None: every scope.
+    pub(crate) scopes: Option<Vec<Scope>>,
+}
+
+impl Caller {
+    pub(crate) fn new(tenant: &str, principal: &str) -> Self {
+        Self { tenant: tenant.into(), principal: principal.into(), scopes: None }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Http {
+    pub(crate) client: reqwest::Client,
+    pub(crate) url: String,
+    caller: Option<Caller>,
+}
+
+impl Http {
+    pub(crate) fn new(url: String) -> Self {
+        Self { client: reqwest::Client::builder().no_proxy().build().unwrap(), url, caller: None }
+    }
+
+    pub(crate) fn with_caller(&self, caller: Caller) -> Self {
+        Self { caller: Some(caller), ..self.clone() }
+    }
+
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}{path}", self.url));
+        let Some(caller) = &self.caller else { return request };
+        let request = request.header("x-test-principal", format!("{}/{}", caller.tenant, caller.principal));
+        match &caller.scopes {
+            Some(scopes) => request.header("x-test-scopes", scopes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")),
+            None => request,
+        }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> (StatusCode, Value) {
+        answer(self.request(Method::GET, path)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
+        answer(self.request(Method::POST, path).json(body)).await
+    }
+
+    pub(crate) async fn create_session(&self, agent_id: &str) -> Uuid {
+        let (status, session) = self.post("/v1/sessions", &json!({"agent_id": agent_id})).await;
+        assert_eq!(status, StatusCode::CREATED, "{session}");
+        id(&session["id"])
+    }
+
+    pub(crate) async fn submit(&self, session_id: Uuid, text: &str) -> Uuid {
+        let (status, run) = self.post(&format!("/v1/sessions/{session_id}/messages"), &message(text)).await;
+        assert_eq!(status, StatusCode::ACCEPTED, "{run}");
+        id(&run["run_id"])
+    }
+
+    /// A new session of the agent `test`, and a run in it.
+    pub(crate) async fn start_run(&self, text: &str) -> Uuid {
+        let session_id = self.create_session("test").await;
+        self.submit(session_id, text).await
+    }
+
+    pub(crate) async fn run(&self, run_id: Uuid) -> Value {
+        let (status, run) = self.get(&format!("/v1/runs/{run_id}")).await;
+        assert_eq!(status, StatusCode::OK, "{run}");
+        run
+    }
+
+    pub(crate) async fn cancel(&self, run_id: Uuid) -> (StatusCode, Value) {
+        answer(self.request(Method::POST, &format!("/v1/runs/{run_id}/cancel"))).await
+    }
+
+    /// The run, once it has this status.
+    pub(crate) async fn run_in(&self, run_id: Uuid, status: &str) -> Value {
+        eventually(&format!("run {run_id} is {status}"), || async {
+            let run = self.run(run_id).await;
+            (run["status"] == status).then_some(run)
+        })
+        .await
+    }
+}
+
+pub(crate) fn message(text: &str) -> Value {
+    json!({"content": [{"type": "text", "text": text}]})
+}
+
+pub(crate) fn id(value: &Value) -> Uuid {
+    value.as_str().unwrap().parse().unwrap()
+}
+
+async fn answer(request: RequestBuilder) -> (StatusCode, Value) {
+    let response = request.send().await.unwrap();
+    let status = response.status();
+    let text = response.text().await.unwrap();
+    (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+}

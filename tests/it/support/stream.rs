@@ -1,0 +1,147 @@
+//! A client of event streams that keeps the rules of docs/clients.md, and checks that the server keeps its own.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use reqwest::{Method, StatusCode};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::http::Http;
+use super::wait::DEADLINE;
+
+/// A frame as it came over the wire.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Frame {
+    pub(crate) id: Option<i64>,
+    pub(crate) event: Option<String>,
+    pub(crate) data: Option<Value>,
+    pub(crate) comment: Option<String>,
+    pub(crate) retry: Option<u64>,
+}
+
+impl Frame {
+    pub(crate) fn event(&self) -> &str {
+        self.event.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn is_end(&self) -> bool {
+        matches!(self.event(), "run.completed" | "run.failed" | "run.cancelled")
+    }
+}
+
+/// The whole frames of these bytes; the rest of an incomplete one is left out.
+pub(crate) fn parse_frames(bytes: &[u8]) -> Vec<Frame> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut frames = Vec::new();
+    let mut rest: &str = &text;
+    while let Some((frame, after)) = rest.split_once("\n\n") {
+        frames.push(parse_frame(frame));
+        rest = after;
+    }
+    frames
+}
+
+fn parse_frame(text: &str) -> Frame {
+    let mut frame = Frame { id: None, event: None, data: None, comment: None, retry: None };
+    for line in text.lines() {
+        match line.split_once(':').map(|(field, value)| (field, value.strip_prefix(' ').unwrap_or(value))) {
+            Some(("", comment)) => frame.comment = Some(comment.to_owned()),
+            Some(("id", id)) => frame.id = Some(id.parse().unwrap()),
+            Some(("event", event)) => frame.event = Some(event.to_owned()),
+            Some(("data", data)) => frame.data = Some(serde_json::from_str(data).unwrap()),
+            Some(("retry", retry)) => frame.retry = Some(retry.parse().unwrap()),
+            other => panic!("not a field of ours: {other:?}"),
+        }
+    }
+    frame
+}
+
+/// Follows a run over any number of connections, and keeps what it got.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    http: Http,
+    run_id: Uuid,
+    cursor: Option<i64>,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) connections: u32,
+}
+
+impl Follower {
+    pub(crate) fn new(http: &Http, run_id: Uuid) -> Self {
+        Self { http: http.clone(), run_id, cursor: None, frames: Vec::new(), connections: 0 }
+    }
+
+    /// To the run's end, resuming after every cut.
+    pub(crate) async fn to_end(&mut self) {
+        let followed = tokio::time::timeout(DEADLINE * 4, async { while !self.connect(usize::MAX).await {} });
+        followed.await.unwrap_or_else(|_| panic!("run {} did not end; it has {:#?}", self.run_id, self.frames.last()));
+    }
+
+    /// One connection, cut after so many bytes. True: the run has ended.
+    pub(crate) async fn connect(&mut self, bytes_max: usize) -> bool {
+        let mut request = self.http.request(Method::GET, &format!("/v1/runs/{}/events", self.run_id));
+        if let Some(cursor) = self.cursor {
+            request = request.header("Last-Event-ID", cursor);
+        }
+        let response = match request.send().await {
+            Ok(response) if response.status() == StatusCode::NO_CONTENT => return true,
+            Ok(response) if response.status() == StatusCode::OK => response,
+            // Whatever stands between a client and its server: try again, with a pause as a browser makes it.
+            Ok(_) | Err(_) => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                return false;
+            }
+        };
+        self.connections += 1;
+        let mut bytes = Vec::new();
+        let mut chunks = response.bytes_stream();
+        let mut ended = false;
+        let mut taken = 0;
+        while let Some(Ok(chunk)) = chunks.next().await {
+            bytes.extend_from_slice(&chunk);
+            bytes.truncate(bytes_max);
+            let frames = parse_frames(&bytes);
+            for frame in &frames[taken..] {
+                ended |= frame.is_end();
+                self.take(frame.clone());
+            }
+            taken = frames.len();
+            if bytes.len() >= bytes_max {
+                break;
+            }
+        }
+        ended
+    }
+
+    fn take(&mut self, frame: Frame) {
+        self.cursor = frame.id.or(self.cursor);
+        self.frames.push(frame);
+    }
+
+    /// The sequences of what is stored, in the order in which they came.
+    pub(crate) fn sequences(&self) -> Vec<i64> {
+        self.frames.iter().filter_map(|frame| frame.id).collect()
+    }
+
+    pub(crate) fn events(&self) -> Vec<&str> {
+        self.frames.iter().filter(|frame| frame.id.is_some()).map(Frame::event).collect()
+    }
+
+    /// The text of the last message.
+    pub(crate) fn answer(&self) -> String {
+        let message = self.frames.iter().rev().find(|frame| frame.event() == "assistant.message.completed");
+        message.and_then(|frame| frame.data.as_ref()?["content"][0]["text"].as_str().map(str::to_owned)).unwrap_or_default()
+    }
+
+    /// # Panics
+    /// Unless every stored event of the run came exactly once, in order, and nothing else.
+    pub(crate) async fn assert_exactly_once(&self, pool: &sqlx::PgPool) {
+        let stored: Vec<i64> = sqlx::query_scalar("SELECT sequence FROM events WHERE run_id = $1 ORDER BY sequence")
+            .bind(self.run_id)
+            .fetch_all(pool)
+            .await
+            .unwrap();
+        assert_eq!(self.sequences(), stored, "run {} over {} connections", self.run_id, self.connections);
+    }
+}
