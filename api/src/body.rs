@@ -12,7 +12,7 @@ use crate::access::Takes;
 /// Five times the longest message, whose content is counted as we would write it: room for escapes and white space.
 pub(crate) const BYTES_MAX: usize = 1024 * 1024;
 
-/// Judges a body by what is announced of it. None is read for it: nobody makes us hold a body before we know who they are.
+/// Judges a body by what is announced of it. None is held for it: nobody makes us do that before we know who they are.
 pub(crate) async fn admit(request: Request, takes: Takes) -> Result<Request, Error> {
     if announced_bytes(request.headers()).is_some_and(|bytes| bytes > BYTES_MAX as u64) {
         return Err(Error::PayloadTooLarge { limit_bytes: BYTES_MAX });

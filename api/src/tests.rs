@@ -41,7 +41,7 @@ fn app(doorman: Doorman) -> Router {
     config.database.notifications = Notifications::Off;
     let pool = db::connect(&config.database, Role::Api).unwrap();
     let clock = Clock::system();
-    let services = Services::open(&config, Role::Api, pool, clock.clone(), Catalogue::default(), Faults::default()).unwrap();
+    let services = Services::open(&config, Role::Api, pool, clock.clone(), Catalogue::default(), Faults::from_env()).unwrap();
     let state = ApiState {
         services,
         authenticator: Arc::new(doorman),

@@ -193,6 +193,14 @@ impl<'de> Visitor<'de> for Strict {
         Ok(Value::Bool(value))
     }
 
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
         Ok(Value::String(value.to_owned()))
     }
@@ -210,7 +218,7 @@ impl<'de> Visitor<'de> for Strict {
         let inner = self.deeper()?;
         let mut out = Map::new();
         while let Some(key) = members.next_key::<String>()? {
-            // With arbitrary precision serde_json hands a number over as a map with one private key.
+            // With arbitrary precision serde_json hands a number that is no small integer over as a map with one private key.
             if key == NUMBER_TOKEN && out.is_empty() {
                 let literal: String = members.next_value()?;
                 return literal.parse().map(Value::Number).map_err(de::Error::custom);

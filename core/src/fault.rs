@@ -144,6 +144,11 @@ mod armed {
                 .insert(point, Armed { action, skip: nth.saturating_sub(1) });
         }
 
+        /// Whether it has yet to strike.
+        pub fn is_armed(&self, point: Point) -> bool {
+            self.armed.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&point)
+        }
+
         pub(super) async fn point(&self, point: Point) -> Result<(), Error> {
             match self.strike(point) {
                 None => Ok(()),

@@ -111,7 +111,8 @@ impl Worker {
             }
             tokio::select! {
                 () = woken => {}
-                () = self.slots.freed() => {}
+                // With room for every class the claim has just seen all that is due: a slot more changes nothing.
+                () = self.slots.freed(), if self.slots.room().is_tight() => {}
                 () = tokio::time::sleep(jittered(self.config.worker.poll_interval)) => {}
                 () = shutdown.cancelled() => {}
             }

@@ -10,9 +10,17 @@ fn problem<T: DeserializeOwned + std::fmt::Debug>(text: &str) -> (String, String
 
 #[test]
 fn the_canonical_text_is_kept() {
-    let parsed = parse::<CreateSession>(br#" {"metadata": {"b": 1.0, "a": []}, "agent_id": "demo"} "#).unwrap();
+    let parsed = parse::<CreateSession>(br#" {"metadata": {"b": 1.0, "c": 2, "a": []}, "agent_id": "demo"} "#).unwrap();
     assert_eq!(parsed.command.agent_id, "demo");
-    assert_eq!(parsed.canonical_text, r#"{"agent_id":"demo","metadata":{"a":[],"b":1}}"#);
+    assert_eq!(parsed.canonical_text, r#"{"agent_id":"demo","metadata":{"a":[],"b":1,"c":2}}"#);
+}
+
+#[test]
+fn limits_are_numbers() {
+    let text = br#"{"content":[{"type":"text","text":"a"}],"limits":{"max_steps":3,"max_input_tokens":20000000000,"max_cost_usd":"0.5"}}"#;
+    let limits = parse::<SubmitMessage>(text).unwrap().command.limits;
+    assert_eq!((limits.max_steps, limits.max_input_tokens), (Some(3), Some(20_000_000_000)));
+    assert_eq!(problem::<SubmitMessage>(r#"{"content":[],"limits":{"max_steps":1e99}}"#).0, "/limits/max_steps");
 }
 
 #[test]

@@ -62,10 +62,10 @@ impl Transcript {
             "tool.call.proposed" if !self.is_json => self.aside(&format!("→ {} {}", text(&data["name"]), data["arguments"])),
             "tool.call.completed" if !self.is_json => self.aside(&format!("← {}", data["result"])),
             "tool.call.failed" if !self.is_json => {
-                self.aside(&format!("← {}: {}", text(&data["reason_code"]), text(&data["message"])))
+                self.aside(&format!("← {}: {}", text(&data["reason_code"]), text(&data["message"])));
             }
             "model.response.failed" if !self.is_json => {
-                self.aside(&format!("! the model did not answer ({})", text(&data["code"])))
+                self.aside(&format!("! the model did not answer ({})", text(&data["code"])));
             }
             "run.requeued" if !self.is_json => self.aside("! the worker was lost; another takes over"),
             "run.completed" => return Ok(true),

@@ -48,8 +48,11 @@ pub(super) async fn insert(
 #[derive(Debug, Clone)]
 pub struct Versions {
     pool: PgPool,
-    known: Arc<Mutex<HashMap<(String, String), Arc<AgentDefinition>>>>,
+    known: Arc<Mutex<Known>>,
 }
+
+/// By identifier and version.
+type Known = HashMap<(String, String), Arc<AgentDefinition>>;
 
 impl Versions {
     pub fn new(pool: PgPool) -> Self {

@@ -25,6 +25,11 @@ impl Room {
     pub fn is_empty(&self) -> bool {
         self.floors.iter().all(|floor| *floor == 0) && self.shared == 0
     }
+
+    /// Some class has no slot left: what is due may have been passed over.
+    pub fn is_tight(&self) -> bool {
+        self.floors.contains(&0) && self.shared == 0
+    }
 }
 
 /// A run that this worker has just become the owner of.

@@ -54,9 +54,9 @@ impl LiveBuffer {
         let mut payloads = Vec::with_capacity(self.waiting.len());
         for mut delta in self.waiting.drain(..) {
             let text = std::mem::take(&mut delta.text);
-            let text_bytes_max = payload_bytes_max.saturating_sub(delta.payload("").len());
             let mut rest = text.as_str();
             while !rest.is_empty() {
+                let text_bytes_max = payload_bytes_max.saturating_sub(delta.payload("").len());
                 let (piece, _) = content::fit(rest, text_bytes_max);
                 if piece.is_empty() {
                     break; // cannot be: the head is a fraction of a payload

@@ -121,7 +121,7 @@ impl Sending {
                     self.live.add(delta);
                     self.live_due.get_or_insert_with(|| Instant::now() + LIVE_INTERVAL);
                 }
-                Message::Hint(other) => payloads.add(other),
+                Message::Hint(other) => payloads.add(&other),
                 Message::Flush(done) => flushes.push(done),
             }
             next = if payloads.len() < BATCH_MAX { self.messages.try_recv().ok() } else { None };
@@ -175,14 +175,14 @@ struct Payloads {
 }
 
 impl Payloads {
-    fn add(&mut self, hint: Hint) {
+    fn add(&mut self, hint: &Hint) {
         match hint {
             Hint::Queue => self.queue = true,
             Hint::Events { session_id, sequence } => {
-                let newest = self.sessions.entry(session_id).or_default();
-                *newest = sequence.max(*newest);
+                let newest = self.sessions.entry(*session_id).or_default();
+                *newest = (*sequence).max(*newest);
             }
-            Hint::Cancel { run_id } => self.cancels.push(run_id),
+            Hint::Cancel { run_id } => self.cancels.push(*run_id),
             Hint::Live(_) => {}
         }
     }

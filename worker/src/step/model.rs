@@ -77,9 +77,8 @@ async fn ask(context: &RunContext<'_>, provider: &dyn ModelProvider, step: u32, 
     let mut live = Live { message: 0, reasoning: 0 };
     let answer = async {
         loop {
-            let event = match tokio::time::timeout(PIECE_TIMEOUT, stream.next()).await {
-                Ok(Some(event)) => event,
-                Ok(None) | Err(_) => return Err(ModelError::Transient), // cut off, or silent
+            let Ok(Some(event)) = tokio::time::timeout(PIECE_TIMEOUT, stream.next()).await else {
+                return Err(ModelError::Transient); // cut off, or silent
             };
             live.send(context, &event, step, attempt);
             if let Some(turn) = assembler.take(event) {

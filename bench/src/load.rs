@@ -1,0 +1,89 @@
+//! Clients over HTTP/1.1, each on one connection that it keeps: the next request goes out when the answer is in.
+//!
+//! On hyper's connection itself, without a pool, redirects or a URL to parse for each request: on two cores what the generator
+//! uses is missing elsewhere. Its use is measured with everything else.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::samples::{Completion, Window};
+
+pub(crate) type Body = Full<Bytes>;
+
+/// What all clients do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    pub(crate) address: SocketAddr,
+    pub(crate) clients: u16,
+    pub(crate) window: Window,
+    /// Any other answer ends the measurement: a refusal is faster than the work.
+    pub(crate) expected: StatusCode,
+}
+
+impl Load {
+    /// Sends the requests of turns 0, 1, 2 and so on, each turn once, until the window is over. Every request is answered then.
+    pub(crate) async fn run(
+        self,
+        request: impl Fn(u64) -> Request<Body> + Clone + Send + Sync + 'static,
+    ) -> Result<Vec<Completion>> {
+        let mut connections = Vec::new();
+        for _ in 0..self.clients {
+            connections.push(connect(self.address).await?);
+        }
+        let (began, turns) = (Instant::now(), Arc::new(AtomicU64::new(0)));
+        let mut clients = JoinSet::new();
+        for connection in connections {
+            clients.spawn(self.client(connection, began, Arc::clone(&turns), request.clone()));
+        }
+        let mut completions = Vec::new();
+        while let Some(ended) = clients.join_next().await {
+            completions.append(&mut ended.context("a client panicked")??);
+        }
+        Ok(completions)
+    }
+
+    async fn client(
+        self,
+        mut connection: SendRequest<Body>,
+        began: Instant,
+        turns: Arc<AtomicU64>,
+        request: impl Fn(u64) -> Request<Body>,
+    ) -> Result<Vec<Completion>> {
+        let mut completions = Vec::new();
+        let end = began + self.window.total();
+        let mut sent = began;
+        while sent < end {
+            let request = request(turns.fetch_add(1, Ordering::Relaxed));
+            connection.ready().await.context("the API closed a connection")?;
+            let answer = connection.send_request(request).await.context("a request failed")?;
+            let status = answer.status();
+            let body = answer.into_body().collect().await.context("an answer broke off")?.to_bytes();
+            ensure!(status == self.expected, "the API answered {status}: {}", String::from_utf8_lossy(&body));
+            let now = Instant::now();
+            completions.push(Completion { at: (now - began).as_micros() as u64, latency: (now - sent).as_micros() as u64 });
+            // Making the request belongs to its latency, as it does in pgbench.
+            sent = now;
+        }
+        Ok(completions)
+    }
+}
+
+async fn connect(address: SocketAddr) -> Result<SendRequest<Body>> {
+    let socket = TcpStream::connect(address).await.with_context(|| format!("connecting to {address}"))?;
+    socket.set_nodelay(true).context("setting TCP_NODELAY")?;
+    let (sender, connection) = http1::handshake(TokioIo::new(socket)).await.context("starting HTTP")?;
+    // It ends when the sender is dropped; what went wrong before that, the sender has said.
+    tokio::spawn(connection);
+    Ok(sender)
+}

@@ -1,0 +1,228 @@
+//! Who may write: a worker that was stopped and replaced writes nothing more; one that drains is not replaced.
+
+use baton_core::clock::Clock;
+use baton_core::config;
+use baton_core::db::{self, Role};
+use baton_core::execution::Workers;
+use futures::future;
+use nix::sys::signal::Signal;
+use serde_json::json;
+use std::time::Duration;
+use uuid::Uuid;
+
+use crate::support::{Follower, Process, RealApp, TestApp, eventually, within};
+
+/// Leases that expire while a test looks on.
+const LEASE: Duration = Duration::from_secs(2);
+const SHORT_LEASE: [(&str, &str); 3] =
+    [("BATON_WORKER__LEASE", "2s"), ("BATON_WORKER__RENEW", "600ms"), ("BATON_WORKER__SWEEP_INTERVAL", "300ms")];
+
+/// Whoever takes over may be stopped for as long as a test likes.
+const LONG_LEASE: [(&str, &str); 2] = [("BATON_WORKER__LEASE", "120s"), ("BATON_WORKER__RENEW", "1s")];
+
+/// How far the takeover has come when the stopped worker goes on.
+#[derive(Debug, Clone, Copy)]
+enum Takeover {
+    /// The run is claimed again, and nothing is written under the new lease: owner and epoch alone tell the two apart.
+    Claimed,
+    Finished,
+}
+
+#[tokio::test]
+async fn gate_b3_a_stopped_worker_writes_nothing_after_the_takeover() {
+    let after_its_claim = "AfterClaim=stop";
+    tokio::join!(
+        a_stopped_worker_writes_nothing(after_its_claim, Takeover::Claimed),
+        a_stopped_worker_writes_nothing(after_its_claim, Takeover::Finished),
+    );
+}
+
+#[tokio::test]
+async fn case_b1_a_zombie_in_the_middle_of_a_step_writes_nothing() {
+    // With a write ready to be sent, with an answer that is on no record, with everything but the end on record.
+    tokio::join!(
+        a_stopped_worker_writes_nothing("BeforeAppend=stop", Takeover::Claimed),
+        a_stopped_worker_writes_nothing("BeforeAppend=stop@5", Takeover::Claimed),
+        a_stopped_worker_writes_nothing("AfterModel=stop@2", Takeover::Claimed),
+        a_stopped_worker_writes_nothing("AfterTool=stop", Takeover::Claimed),
+        a_stopped_worker_writes_nothing("BeforeFinish=stop", Takeover::Claimed),
+        a_stopped_worker_writes_nothing("BeforeFinish=stop", Takeover::Finished),
+    );
+}
+
+async fn a_stopped_worker_writes_nothing(fault: &str, takeover: Takeover) {
+    let app = RealApp::start(&SHORT_LEASE).await;
+    let zombie = app.start_worker_with(&[("BATON_FAULTS", fault)]).await;
+    let run_id = app.http.start_run("work").await;
+    stopped(&zombie).await;
+
+    let mut heir_variables = LONG_LEASE.to_vec();
+    heir_variables.extend(match takeover {
+        Takeover::Claimed => Some(("BATON_FAULTS", "AfterClaim=stop")),
+        Takeover::Finished => None,
+    });
+    let heir = app.start_worker_with(&heir_variables).await;
+    match takeover {
+        Takeover::Claimed => stopped(&heir).await,
+        Takeover::Finished => {
+            app.http.run_in(run_id, "COMPLETED").await;
+            heir.signal(Signal::SIGSTOP);
+            stopped(&heir).await;
+        }
+    }
+
+    let before = everything_of(&app, run_id).await;
+    zombie.signal(Signal::SIGCONT);
+    // The heir stands still: only the zombie can do this, and whatever it had begun it has tried to write before.
+    let later = app.http.start_run("slow work").await;
+    app.http.run_in(later, "COMPLETED").await;
+    assert_eq!(identities_of(&app, &zombie).await, ["dead", "alive"], "{fault}: it goes on under a new id");
+    assert_eq!(everything_of(&app, run_id).await, before, "{fault}: the zombie wrote");
+
+    heir.signal(Signal::SIGCONT);
+    let mut follower = Follower::new(&app.http, run_id);
+    follower.to_end().await;
+    follower.assert_exactly_once(&app.pool).await;
+    assert_eq!(follower.answer(), "The answer is 1000.");
+    let count = |event| follower.events().iter().filter(|other| **other == event).count();
+    assert_eq!([count("run.claimed"), count("run.requeued"), count("run.completed")], [2, 1, 1], "{fault}");
+    app.finish().await;
+}
+
+/// Until the process stands still.
+async fn stopped(process: &Process) {
+    let state = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.chars().next()
+    };
+    eventually("the process has stopped", || async { (state() == Some('T')).then_some(()) }).await;
+}
+
+/// The run's row and its session's log, as text.
+async fn everything_of(app: &RealApp, run_id: Uuid) -> Vec<String> {
+    sqlx::query_scalar(
+        "SELECT to_jsonb(r)::text FROM runs r WHERE r.id = $1
+         UNION ALL (SELECT to_jsonb(e)::text FROM events e JOIN runs r USING (session_id) WHERE r.id = $1 ORDER BY e.sequence)",
+    )
+    .bind(run_id)
+    .fetch_all(&app.pool)
+    .await
+    .unwrap()
+}
+
+/// Under which ids the process has been known, oldest first.
+async fn identities_of(app: &RealApp, process: &Process) -> Vec<String> {
+    sqlx::query_scalar("SELECT CASE WHEN dead THEN 'dead' ELSE 'alive' END FROM workers WHERE pid = $1 ORDER BY started_at")
+        .bind(i32::try_from(process.pid()).unwrap())
+        .fetch_all(&app.pool)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_lost_run_is_stopped_at_the_next_renewal() {
+    let app = TestApp::start().await;
+    let run_id = app.http.start_run("wait 60").await;
+    let execution = tokio::spawn({
+        let worker = app.worker.clone();
+        async move { worker.tick().await.unwrap() }
+    });
+    eventually("the model is asked", || async { (app.http.run(run_id).await["step_count"] == 1).then_some(()) }).await;
+
+    // Taken from it behind its back; the worker itself is alive.
+    let owner: Uuid =
+        sqlx::query_scalar("SELECT lease_owner FROM runs WHERE id = $1").bind(run_id).fetch_one(&app.pool).await.unwrap();
+    let settings = config::Database { pool: 1, ..app.config.database.clone() };
+    let workers = Workers::new(db::connect(&settings, Role::Worker).unwrap());
+    assert_eq!(workers.release(owner, &[(run_id, 1)]).await.unwrap(), 1);
+    app.worker.renew().await.unwrap();
+
+    // The turn of a minute is cut off, and nothing says so but the hand-back.
+    let ended = tokio::time::timeout(Duration::from_secs(5), execution).await;
+    assert_eq!(ended.expect("the execution stops").unwrap(), 1);
+    assert_eq!(app.http.run(run_id).await["status"], "QUEUED");
+    let (_, run) = app.http.cancel(run_id).await;
+    assert_eq!(run["status"], "CANCELLED");
+    let mut follower = Follower::new(&app.http, run_id);
+    follower.to_end().await;
+    assert_eq!(follower.events()[5..], ["run.requeued", "run.cancel_requested", "run.cancelled"]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn case_b3_heartbeats_go_on_while_a_worker_drains() {
+    future::join(a_draining_worker_ends_its_step(), a_step_longer_than_the_drain_is_handed_back()).await;
+}
+
+async fn a_draining_worker_ends_its_step() {
+    let draining = Draining::start("20s").await;
+    let Draining { app, mut worker, run_id, .. } = draining;
+    let run = app.http.run_in(run_id, "COMPLETED").await;
+    assert_eq!(run["step_count"], 1);
+    assert!(worker.ended().await.success());
+    let mut follower = Follower::new(&app.http, run_id);
+    follower.to_end().await;
+    follower.assert_exactly_once(&app.pool).await;
+    // One execution: nobody took over what looked dead.
+    assert_eq!(
+        follower.events(),
+        [
+            "user.message.created",
+            "run.queued",
+            "run.claimed",
+            "run.started",
+            "model.request.started",
+            "model.response.completed",
+            "assistant.message.completed",
+            "run.completed",
+        ]
+    );
+    app.finish().await;
+}
+
+async fn a_step_longer_than_the_drain_is_handed_back() {
+    let draining = Draining::start("300ms").await;
+    let Draining { app, mut worker, run_id, clock, .. } = draining;
+    let terminated = clock.elapsed();
+    assert!(worker.ended().await.success());
+    let gone = clock.elapsed() - terminated;
+    assert!(gone < LEASE, "handed back at once, not after {gone:?}");
+    assert_eq!(identities_of(&app, &worker).await, ["dead"], "it said goodbye");
+
+    let mut follower = Follower::new(&app.http, run_id);
+    follower.to_end().await;
+    follower.assert_exactly_once(&app.pool).await;
+    let requeued = follower.frames.iter().find(|frame| frame.event() == "run.requeued").unwrap();
+    assert_eq!(requeued.data.as_ref().unwrap()["cause"], json!("handed_back"));
+    let resumed = follower.frames.iter().find(|frame| frame.event() == "run.resumed").unwrap();
+    assert_eq!(resumed.data.as_ref().unwrap()["after"], json!("handed_back"));
+    assert_eq!(follower.answer(), "paused");
+    let (claims, losses): (i32, i32) = sqlx::query_as("SELECT lease_epoch, lease_losses FROM runs WHERE id = $1")
+        .bind(run_id)
+        .fetch_one(&app.pool)
+        .await
+        .unwrap();
+    assert_eq!((claims, losses), (2, 0));
+    app.finish().await;
+}
+
+/// A worker that was told to end in a turn that lasts longer than three leases, beside one that is idle.
+struct Draining {
+    app: RealApp,
+    worker: Process,
+    run_id: Uuid,
+    clock: Clock,
+    _idle: Process,
+}
+
+impl Draining {
+    async fn start(drain: &str) -> Self {
+        let app = RealApp::start(&SHORT_LEASE).await;
+        let worker = app.start_worker_with(&[("BATON_WORKER__DRAIN", drain)]).await;
+        let run_id = app.http.start_run("pause long").await;
+        eventually("the model is asked", || async { (app.http.run(run_id).await["step_count"] == 1).then_some(()) }).await;
+        let idle = app.start_worker().await;
+        worker.signal(Signal::SIGTERM);
+        Self { app, worker, run_id, clock: Clock::system(), _idle: idle }
+    }
+}

@@ -1,0 +1,218 @@
+//! Workers that die: at every fault point, in the middle of a step, and again and again under load. The runs end as if nothing
+//! had happened, and every follower gets each event exactly once.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use baton_core::clock::Clock;
+use baton_core::fault::Point;
+use futures::{FutureExt, StreamExt, future, stream};
+use nix::sys::signal::Signal;
+use uuid::Uuid;
+
+use crate::support::{Follower, Process, RealApp, TestApp, eventually, within};
+
+/// Leases that expire while a test looks on.
+const SHORT_LEASE: [(&str, &str); 3] =
+    [("BATON_WORKER__LEASE", "2s"), ("BATON_WORKER__RENEW", "600ms"), ("BATON_WORKER__SWEEP_INTERVAL", "300ms")];
+
+const ANSWER: &str = "The answer is 1000.";
+
+/// Deaths tried at once: each needs some dozen connections of the one Postgres that all tests share.
+const DEATHS_AT_ONCE: usize = 8;
+
+/// Writes of a worker for one run of `work`.
+const WORK_APPENDS: u32 = 14;
+
+/// Where a worker dies: at the `nth` time that it comes by.
+#[derive(Debug, Clone, Copy)]
+struct Death {
+    point: Point,
+    nth: u32,
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}=kill@{}", self.point.name(), self.nth)
+    }
+}
+
+impl Death {
+    fn all() -> Vec<Self> {
+        Point::ALL.iter().flat_map(|point| Self::times(*point).iter().map(|nth| Self { point: *point, nth: *nth })).collect()
+    }
+
+    fn times(point: Point) -> &'static [u32] {
+        match point {
+            Point::AfterSubmit => &[], // the API's
+            Point::BeforeAppend | Point::AfterAppend => &[1, 2, 3, WORK_APPENDS],
+            Point::BeforeModel | Point::AfterModel | Point::BeforeTool | Point::AfterTool | Point::BeforeRenew => &[1, 2, 3],
+            _ => &[1],
+        }
+    }
+
+    /// A run that is still going when the worker comes by.
+    fn text(self) -> &'static str {
+        if self.point == Point::BeforeRenew { "slow work" } else { "work" }
+    }
+
+    /// One worker dies, another takes over.
+    async fn survived(self, undisturbed: &[String]) {
+        let app = RealApp::start(&SHORT_LEASE).await;
+        let mut doomed = app.start_worker_with(&[("BATON_FAULTS", &self.to_string())]).await;
+        let run_id = app.http.start_run(self.text()).await;
+        let mut follower = Follower::new(&app.http, run_id);
+        let takeover = async {
+            assert_eq!(doomed.ended().await.signal(), Some(Signal::SIGKILL as i32));
+            app.start_worker().await
+        };
+        let (_worker, ()) = tokio::join!(takeover, follower.to_end());
+        follower.assert_exactly_once(&app.pool).await;
+        assert_eq!(follower.answer(), ANSWER);
+        assert_eq!(without_takeovers(&follower.events()), undisturbed);
+        app.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn kill_minus_nine_at_every_fault_point() {
+    let undisturbed = undisturbed().await;
+    let failed: Vec<String> = stream::iter(Death::all())
+        .map(async |death| AssertUnwindSafe(death.survived(&undisturbed)).catch_unwind().await.map_err(|_| death.to_string()).err())
+        .buffer_unordered(DEATHS_AT_ONCE)
+        .filter_map(future::ready)
+        .collect()
+        .await;
+    assert!(failed.is_empty(), "not survived, see above: {failed:?}");
+}
+
+/// The events of `work` when nobody dies.
+async fn undisturbed() -> Vec<String> {
+    let app = TestApp::start().await;
+    let run_id = app.http.start_run("work").await;
+    app.work().await;
+    let mut follower = Follower::new(&app.http, run_id);
+    follower.to_end().await;
+    let events = follower.events().into_iter().map(str::to_owned).collect();
+    app.finish().await;
+    events
+}
+
+/// What is left of a log without the traces of takeovers: the new claims, and the requests that had been cut off.
+fn without_takeovers(events: &[&str]) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::new();
+    let mut taken_over = false;
+    for event in events {
+        match *event {
+            "run.requeued" => taken_over = true,
+            "run.claimed" | "run.resumed" if taken_over => {}
+            "model.request.started" if kept.last().is_some_and(|last| last == event) => {}
+            event => kept.push(event.to_owned()),
+        }
+    }
+    kept
+}
+
+#[tokio::test]
+async fn a_killed_worker_is_replaced_within_twelve_seconds() {
+    /// A lease that was just renewed, the sweep, a poll, and two busy cores.
+    const REPLACED_WITHIN: Duration = Duration::from_secs(12);
+
+    let app = RealApp::start(&[]).await;
+    let clock = Clock::system();
+    let doomed = app.start_worker().await;
+    let heir = app.start_worker().await;
+    // Stopped for a moment, so that it is the other one that claims.
+    heir.signal(Signal::SIGSTOP);
+    just_renewed(&app, &doomed).await; // the worst moment to die: the lease lasts longest
+    let run_id = app.http.start_run("slow work").await;
+    let mut follower = Follower::new(&app.http, run_id);
+    let killing = async {
+        eventually("a tool has answered", || has_event(&app, run_id, "tool.call.completed")).await;
+        heir.signal(Signal::SIGCONT);
+        doomed.kill();
+        let killed = clock.elapsed();
+        within(REPLACED_WITHIN, "the run is back in the queue", || has_event(&app, run_id, "run.requeued")).await;
+        let requeued = clock.elapsed() - killed;
+        within(REPLACED_WITHIN - requeued, "the run is executed again", || has_event(&app, run_id, "run.resumed")).await;
+        println!("from the kill to run.requeued {requeued:?}, to run.resumed {:?}", clock.elapsed() - killed);
+    };
+    tokio::join!(killing, follower.to_end());
+    follower.assert_exactly_once(&app.pool).await;
+    assert_eq!(follower.answer(), ANSWER);
+    app.finish().await;
+}
+
+async fn just_renewed(app: &RealApp, worker: &Process) {
+    let renewed_at = async || {
+        let query = sqlx::query_scalar::<_, String>("SELECT renewed_at::text FROM workers WHERE pid = $1");
+        query.bind(i32::try_from(worker.pid()).unwrap()).fetch_one(&app.pool).await.unwrap()
+    };
+    let before = renewed_at().await;
+    eventually("the lease is renewed", || async { (renewed_at().await != before).then_some(()) }).await;
+}
+
+async fn has_event(app: &RealApp, run_id: Uuid, event_type: &str) -> Option<()> {
+    let query = sqlx::query_scalar::<_, bool>("SELECT EXISTS (SELECT 1 FROM events WHERE run_id = $1 AND type = $2)");
+    query.bind(run_id).bind(event_type).fetch_one(&app.pool).await.unwrap().then_some(())
+}
+
+const SESSIONS: usize = 50;
+
+/// What a session sends, one after the other, and what it is answered; each session begins somewhere else.
+const MESSAGES: [(&str, &str); 5] =
+    [("work", ANSWER), ("slow work", ANSWER), ("noop", "done"), ("talk", "Räksmörgås"), ("slow work", ANSWER)];
+
+/// For longer runs by hand: how often a worker is killed.
+const KILL_PERIOD: &str = "BATON_KILL_PERIOD_SECONDS";
+const KILL_PERIOD_SECONDS: f64 = 3.0;
+
+/// The first kill: everybody has begun.
+const FIRST_KILL: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn fifty_sessions_five_messages_two_workers_one_killed_every_so_often() {
+    let period = std::env::var(KILL_PERIOD).map_or(KILL_PERIOD_SECONDS, |seconds| seconds.parse().unwrap());
+    let mut variables = SHORT_LEASE.to_vec();
+    variables.push(("BATON_EXECUTION__LEASE_LOSSES_MAX", "1000")); // no run is to blame for these deaths
+    let app = RealApp::start(&variables).await;
+    let mut workers = vec![app.start_worker().await, app.start_worker().await];
+    let kills = Cell::new(0);
+    let clock = Clock::system();
+    tokio::select! {
+        _ = future::join_all((0..SESSIONS).map(|number| converse(&app, number))) => {}
+        never = keep_killing(&app, &mut workers, Duration::from_secs_f64(period), &kills) => match never {},
+    }
+    assert!(kills.get() > 0, "nobody was killed");
+    let lost: i64 = sqlx::query_scalar("SELECT sum(lease_losses) FROM runs").fetch_one(&app.pool).await.unwrap();
+    println!("{} runs in {:?}: {} kills, {lost} leases lost", SESSIONS * MESSAGES.len(), clock.elapsed(), kills.get());
+    app.finish().await;
+}
+
+async fn converse(app: &RealApp, number: usize) {
+    let session_id = app.http.create_session("test").await;
+    for (text, answer) in MESSAGES.iter().cycle().skip(number).take(MESSAGES.len()) {
+        let run_id = app.http.submit(session_id, text).await;
+        let mut follower = Follower::new(&app.http, run_id);
+        follower.to_end().await;
+        follower.assert_exactly_once(&app.pool).await;
+        let ends: Vec<&str> = follower.frames.iter().filter(|frame| frame.is_end()).map(|frame| frame.event()).collect();
+        assert_eq!(ends, ["run.completed"], "run {run_id} of `{text}`");
+        assert!(follower.answer().starts_with(answer), "run {run_id} of `{text}` answered `{}`", follower.answer());
+    }
+}
+
+/// The period is what is tested here, not a wait for something.
+async fn keep_killing(app: &RealApp, workers: &mut Vec<Process>, period: Duration, kills: &Cell<u32>) -> Infallible {
+    tokio::time::sleep(FIRST_KILL).await;
+    loop {
+        workers.remove(0).kill();
+        kills.set(kills.get() + 1);
+        workers.push(app.start_worker().await);
+        tokio::time::sleep(period).await;
+    }
+}
