@@ -12,9 +12,11 @@ use uuid::Uuid;
 
 use crate::exit::{Exit, Failure, exit_of};
 
-/// Tries of a request that the server did not answer, with a wait between them that doubles: a restart of the server.
-const TRIES_MAX: u32 = 8;
+/// Tries of a request that the server did not answer, with a wait between them that doubles up to the bound: about eight
+/// seconds, in which a server restarts.
+const TRIES_MAX: u32 = 7;
 const WAIT: Duration = Duration::from_millis(250);
+const WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// A server that sends nothing for so long, not even a heartbeat, is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
@@ -103,7 +105,7 @@ impl Client {
                 Err(error) => last = Some(Failure::unavailable(&format!("the API at {}", self.url), &error)),
             }
             tokio::time::sleep(wait).await;
-            wait *= 2;
+            wait = (wait * 2).min(WAIT_MAX);
         }
         Err(last.unwrap_or_else(|| Failure::new(Exit::Unavailable, "the API does not answer")))
     }

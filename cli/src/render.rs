@@ -76,7 +76,7 @@ pub(crate) fn event(data: &str, is_json: bool) -> Result<(), Failure> {
     let mut take = |name: &str| event.remove(name).unwrap_or_default();
     let (sequence, event_type, _) =
         (take("sequence"), take("type"), (take("run_id"), take("session_id"), take("schema_version"), take("created_at")));
-    line(&format!("{sequence:>6} {:<26} {}", event_type.as_str().unwrap_or_default(), Value::Object(event)))
+    line(&format!("{:>6} {:<26} {}", sequence.to_string(), event_type.as_str().unwrap_or_default(), Value::Object(event)))
 }
 
 /// The data of a frame.

@@ -4,9 +4,9 @@ use std::io::{IsTerminal, stderr};
 
 use tracing_subscriber::EnvFilter;
 
-/// Servers say what they do; commands only what goes wrong. `RUST_LOG` says otherwise.
+/// Servers say what they do; commands only what goes wrong. `RUST_LOG` says otherwise. What Postgres remarks is not news.
 pub(crate) fn start(is_server: bool) {
-    let quiet = if is_server { "info" } else { "error" };
+    let quiet = if is_server { "info,sqlx::postgres::notice=warn" } else { "error" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(quiet));
     let logs = tracing_subscriber::fmt().with_writer(stderr).with_env_filter(filter);
     if stderr().is_terminal() {

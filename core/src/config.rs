@@ -248,3 +248,6 @@ impl Config {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

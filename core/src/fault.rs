@@ -32,13 +32,13 @@ pub enum Point {
 
 #[cfg(not(feature = "fault-points"))]
 #[derive(Debug, Clone, Default)]
-pub struct Faults;
+pub struct Faults(());
 
 #[cfg(not(feature = "fault-points"))]
 impl Faults {
     /// Nothing is armed, whatever the environment says.
     pub fn from_env() -> Self {
-        Self
+        Self(())
     }
 
     #[expect(clippy::unused_async, reason = "with fault points it waits")]

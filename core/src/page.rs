@@ -77,3 +77,6 @@ pub(crate) fn page<T>(mut rows: Vec<T>, limit: i64, cursor: impl Fn(&T) -> Curso
     let next_cursor = if more { rows.last().map(|row| cursor(row).encode()) } else { None };
     Page { items: rows, next_cursor }
 }
+
+#[cfg(test)]
+mod tests;

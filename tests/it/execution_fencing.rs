@@ -1,16 +1,16 @@
 //! Who may write: a worker that was stopped and replaced writes nothing more; one that drains is not replaced.
 
+use std::time::Duration;
+
 use baton_core::clock::Clock;
 use baton_core::config;
 use baton_core::db::{self, Role};
 use baton_core::execution::Workers;
-use futures::future;
 use nix::sys::signal::Signal;
 use serde_json::json;
-use std::time::Duration;
 use uuid::Uuid;
 
-use crate::support::{Follower, Process, RealApp, TestApp, eventually, within};
+use crate::support::{Follower, Process, RealApp, TestApp, eventually};
 
 /// Leases that expire while a test looks on.
 const LEASE: Duration = Duration::from_secs(2);
@@ -151,7 +151,7 @@ async fn a_lost_run_is_stopped_at_the_next_renewal() {
 
 #[tokio::test]
 async fn case_b3_heartbeats_go_on_while_a_worker_drains() {
-    future::join(a_draining_worker_ends_its_step(), a_step_longer_than_the_drain_is_handed_back()).await;
+    tokio::join!(a_draining_worker_ends_its_step(), a_step_longer_than_the_drain_is_handed_back());
 }
 
 async fn a_draining_worker_ends_its_step() {

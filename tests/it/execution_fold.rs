@@ -57,7 +57,8 @@ async fn gate_b5_another_process_reaches_the_same_end_from_every_boundary() {
         eventually("the run is queued again", || async {
             app.worker.sweep().await.unwrap();
             app.worker.renew().await.unwrap();
-            let status: String = sqlx::query_scalar("SELECT status FROM runs WHERE id = $1").bind(run_id).fetch_one(&app.pool).await.unwrap();
+            let status: String =
+                sqlx::query_scalar("SELECT status FROM runs WHERE id = $1").bind(run_id).fetch_one(&app.pool).await.unwrap();
             (status == "QUEUED" || status == "COMPLETED").then_some(())
         })
         .await;

@@ -82,7 +82,9 @@ impl Death {
 async fn kill_minus_nine_at_every_fault_point() {
     let undisturbed = undisturbed().await;
     let failed: Vec<String> = stream::iter(Death::all())
-        .map(async |death| AssertUnwindSafe(death.survived(&undisturbed)).catch_unwind().await.map_err(|_| death.to_string()).err())
+        .map(async |death| {
+            AssertUnwindSafe(death.survived(&undisturbed)).catch_unwind().await.map_err(|_| death.to_string()).err()
+        })
         .buffer_unordered(DEATHS_AT_ONCE)
         .filter_map(future::ready)
         .collect()

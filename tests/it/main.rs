@@ -2,8 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod dev;
+mod execution_fencing;
 mod execution_fold;
+mod execution_kill;
 mod migrations;
+mod runs_cancel;
+mod runs_idempotency;
 mod runs_limits;
 mod runs_main_job;
 mod runs_statements;

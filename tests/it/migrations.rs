@@ -32,13 +32,17 @@ async fn gate_b7_a_newer_schema_is_refused_and_left_alone() {
         .await
         .unwrap();
     for command in ["api", "worker", "migrate"] {
-        let output = Command::new(env!("CARGO_BIN_EXE_agentctl")).arg(command).env("DATABASE_URL", &database.url).output().unwrap();
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_agentctl")).arg(command).env("DATABASE_URL", &database.url).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(6), "{command}: {said}");
         assert!(said.contains("version 9999") && said.contains("newer than"), "{command} names both versions: {said}");
     }
     let (rows, workers): (i64, i64) =
-        sqlx::query_as("SELECT (SELECT count(*) FROM agent_versions), (SELECT count(*) FROM workers)").fetch_one(&database.pool).await.unwrap();
+        sqlx::query_as("SELECT (SELECT count(*) FROM agent_versions), (SELECT count(*) FROM workers)")
+            .fetch_one(&database.pool)
+            .await
+            .unwrap();
     assert_eq!((rows, workers), (0, 0), "nothing was changed");
     database.remove().await;
 }
@@ -49,7 +53,8 @@ async fn the_usage_that_sql_writes_is_the_usage_that_core_writes() {
     let run_id = app.http.start_run("work").await;
     app.work().await;
     sqlx::query("UPDATE runs SET cost_usd = 1.2500000000 WHERE id = $1").bind(run_id).execute(&app.pool).await.unwrap();
-    let in_sql: String = sqlx::query_scalar("SELECT run_usage(r) FROM runs r WHERE r.id = $1").bind(run_id).fetch_one(&app.pool).await.unwrap();
+    let in_sql: String =
+        sqlx::query_scalar("SELECT run_usage(r) FROM runs r WHERE r.id = $1").bind(run_id).fetch_one(&app.pool).await.unwrap();
     let view = app.services.runs.get(&baton_core::Principal::dev(), run_id).await.unwrap();
     assert_eq!(in_sql, serde_json::to_string(&view.usage).unwrap());
     sqlx::query("UPDATE runs SET cost_usd = NULL WHERE id = $1").bind(run_id).execute(&app.pool).await.unwrap();

@@ -73,7 +73,11 @@ async fn a_models_faults_end_as_the_rules_say() {
 async fn a_run_that_nobody_executes_is_failed_at_its_deadline() {
     let app = TestApp::start().await;
     let run_id = submit_with(&app, "noop", json!({"deadline_seconds": 1})).await;
-    sqlx::query("UPDATE runs SET deadline_at = now() - interval '1 second' WHERE id = $1").bind(run_id).execute(&app.pool).await.unwrap();
+    sqlx::query("UPDATE runs SET deadline_at = now() - interval '1 second' WHERE id = $1")
+        .bind(run_id)
+        .execute(&app.pool)
+        .await
+        .unwrap();
     app.worker.sweep().await.unwrap();
     let run = app.http.run(run_id).await;
     assert_eq!((&run["status"], &run["failure"]["reason"]), (&json!("FAILED"), &json!("deadline_exceeded")));

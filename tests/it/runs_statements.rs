@@ -64,7 +64,9 @@ async fn a_no_op_run_costs_at_most_eight_statements_and_four_commits() {
 
     let per_run = |busy: i64, idle: i64| (busy - idle) as f64 / RUNS as f64;
     let (statements, commits, notifies) = (per_run(busy.0, idle.0), per_run(busy.1, idle.1), per_run(busy.2, idle.2));
-    println!("a no-op run: {statements:.2} statements, {commits:.2} writing; NOTIFY beside: {notifies:.2} ({took:?} for {RUNS}, idle {idle:?})");
+    println!(
+        "a no-op run: {statements:.2} statements, {commits:.2} writing; NOTIFY beside: {notifies:.2} ({took:?} for {RUNS}, idle {idle:?})"
+    );
     let submissions: (i64, i64) = submissions(&database.pool, &app).await;
     assert_eq!(submissions, (1, 1), "a submission is one statement and one commit");
     assert!(statements <= 8.0 && commits <= 4.1, "{busy:?} less {idle:?}");

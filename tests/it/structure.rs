@@ -32,8 +32,11 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
 /// Names of the files that hold any of the words.
 fn holding(folder: &str, words: &[&str]) -> Vec<String> {
     let holds = |text: &str| words.iter().any(|word| text.contains(word));
-    let mut names: Vec<String> =
-        sources(folder).into_iter().filter(|(_, text)| holds(text)).map(|(path, _)| path.strip_prefix(root()).unwrap().display().to_string()).collect();
+    let mut names: Vec<String> = sources(folder)
+        .into_iter()
+        .filter(|(_, text)| holds(text))
+        .map(|(path, _)| path.strip_prefix(root()).unwrap().display().to_string())
+        .collect();
     names.sort();
     names
 }
@@ -53,8 +56,17 @@ fn gate_a5_only_health_is_public() {
 #[test]
 fn gate_c1_one_module_writes_terminal_and_waiting_statuses() {
     // In SQL a status is a quoted literal. Reading one is a comparison; these words can only write it.
-    let writing = ["status = 'COMPLETED'", "status = 'FAILED'", "status = 'CANCELLED',", "THEN 'CANCELLED'", "THEN 'FAILED'", "'WAITING_FOR_APPROVAL',", "coalesce(w.new_status"];
-    let elsewhere: Vec<String> = holding("core/src", &writing).into_iter().filter(|name| !name.starts_with("core/src/execution/settle/")).collect();
+    let writing = [
+        "status = 'COMPLETED'",
+        "status = 'FAILED'",
+        "status = 'CANCELLED',",
+        "THEN 'CANCELLED'",
+        "THEN 'FAILED'",
+        "'WAITING_FOR_APPROVAL',",
+        "coalesce(w.new_status",
+    ];
+    let elsewhere: Vec<String> =
+        holding("core/src", &writing).into_iter().filter(|name| !name.starts_with("core/src/execution/settle/")).collect();
     assert_eq!(elsewhere, Vec::<String>::new());
     assert!(holding("core/src/execution/settle", &writing).len() >= 3, "the words still find the statements");
 }
@@ -68,14 +80,20 @@ fn only_core_and_the_private_database_hold_sql() {
 
 #[test]
 fn one_place_makes_http_clients() {
-    let everywhere: Vec<String> =
-        ["core/src", "api/src", "worker/src", "cli/src"].iter().flat_map(|folder| holding(folder, &["Client::builder()", "reqwest::Client::new"])).collect();
+    let everywhere: Vec<String> = ["core/src", "api/src", "worker/src", "cli/src"]
+        .iter()
+        .flat_map(|folder| holding(folder, &["Client::builder()", "reqwest::Client::new"]))
+        .collect();
     assert_eq!(everywhere, ["core/src/outbound/mod.rs"]);
 }
 
 #[test]
 fn crates_know_only_whom_they_may_know() {
-    let output = Command::new(env!("CARGO")).args(["metadata", "--format-version=1", "--no-deps", "--offline"]).current_dir(root()).output().unwrap();
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let depends_on = |package: &str| -> Vec<String> {
         let packages = metadata["packages"].as_array().unwrap();

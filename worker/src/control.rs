@@ -138,10 +138,8 @@ impl Executions {
         owned.iter().filter(executed).map(|run| (run.run_id, run.epoch)).collect()
     }
 
-    pub(crate) fn stop(&self, run_id: Uuid, reason: StopReason) {
-        if let Some(control) = self.inner().running.get(&run_id) {
-            control.stop(reason);
-        }
+    pub(crate) fn has(&self, run_id: Uuid) -> bool {
+        self.inner().running.contains_key(&run_id)
     }
 
     pub(crate) fn stop_all(&self, reason: StopReason) {

@@ -2,9 +2,11 @@
 //! anything else.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
 
 use baton_core::Error;
-use baton_core::agents::Versions;
+use baton_core::agents::{AgentDefinition, Versions};
 use baton_core::clock::Clock;
 use baton_core::execution::{ClaimedRun, Journal, Replay, RunState};
 use baton_core::fault::{Faults, Point};
@@ -16,6 +18,10 @@ use crate::control::{Control, Executions, StopReason};
 use crate::finish::finish;
 use crate::renewal::Renewal;
 use crate::run_loop::{Outcome, RunContext, run_loop};
+
+/// How long a run whose log does not read is kept from the queue: a build that understands it may take it then, and two
+/// events in so long a time are what it costs until its deadline.
+const UNREADABLE_HOLD: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Supervisor {
@@ -63,21 +69,30 @@ impl Supervisor {
                 renewal: &self.renewal,
                 faults: &self.faults,
             },
-            Err(error) => {
-                // Its log does not read: nothing can be written that would not contradict it. Operators find it here; the
-                // renewal hands it back, and a build that understands it goes on.
-                tracing::error!(error = &error as &dyn std::error::Error, "the run's log does not read");
-                return;
-            }
+            Err(error) => return not_loaded(&error, &control).await,
         };
         let outcome = AssertUnwindSafe(run_loop(&mut context)).catch_unwind().await.unwrap_or_else(|_| Outcome::defect("panic"));
         finish(&mut context, outcome).await;
     }
 
-    async fn load(&self, run: &ClaimedRun) -> Result<(RunState, std::sync::Arc<baton_core::agents::AgentDefinition>), Error> {
+    async fn load(&self, run: &ClaimedRun) -> Result<(RunState, Arc<AgentDefinition>), Error> {
         let agent = self.versions.get(&run.agent_id, &run.agent_version).await?;
         let state = self.replay.state_of(run).await?;
         self.faults.hit(Point::AfterFold).await?;
         Ok((state, agent))
+    }
+}
+
+/// Nothing is written: it could contradict what is there. The run stays ours and executed by nobody, so the next renewal hands
+/// it back.
+async fn not_loaded(error: &Error, control: &Control) {
+    if matches!(error, Error::Unavailable { .. }) {
+        tracing::warn!(error = error as &dyn std::error::Error, "the run's log could not be read; handing it back");
+        return;
+    }
+    tracing::error!(error = error as &dyn std::error::Error, "the run's log does not read in this build; holding it");
+    tokio::select! {
+        _ = control.stopped() => {}
+        () = tokio::time::sleep(UNREADABLE_HOLD) => {}
     }
 }

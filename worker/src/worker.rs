@@ -21,7 +21,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::control::{Executions, StopReason};
+use crate::control::Executions;
 use crate::renewal::Renewal;
 use crate::slots::Slots;
 use crate::supervisor::Supervisor;
@@ -39,6 +39,8 @@ pub struct Worker {
     slots: Slots,
     /// A run may be due.
     wake: Arc<Notify>,
+    /// A run may have been asked to cancel.
+    renew_now: Arc<Notify>,
     maintenance: Arc<Mutex<Maintenance>>,
     listen: Option<sqlx::postgres::PgConnectOptions>,
 }
@@ -85,6 +87,7 @@ impl Worker {
             queue: Queue::new(pool.clone(), notifier.clone(), config.tenant.max_running),
             slots: Slots::new(config.worker.slots),
             wake: Arc::default(),
+            renew_now: Arc::default(),
             maintenance: Arc::new(Mutex::new(Maintenance::new(pool, notifier, config.execution.lease_losses_max))),
             listen,
         })
@@ -197,7 +200,10 @@ impl Worker {
                     self.config.worker.renew / 6
                 }
             };
-            tokio::time::sleep(wait).await;
+            tokio::select! {
+                () = tokio::time::sleep(wait) => {}
+                () = self.renew_now.notified() => {}
+            }
         }
     }
 
@@ -216,10 +222,11 @@ impl Worker {
         loop {
             match listener.next().await {
                 Heard::Listening | Heard::Hint { channel: Channel::Queue, .. } => self.wake.notify_one(),
-                Heard::Hint { channel: Channel::Control, payload } => {
-                    if let Ok(run_id) = payload.parse() {
-                        self.executions.stop(run_id, StopReason::CancelRequested);
-                    }
+                // Anybody may notify: whether it is true the renewal reads from the run's row.
+                Heard::Hint { channel: Channel::Control, payload }
+                    if payload.parse().is_ok_and(|run_id| self.executions.has(run_id)) =>
+                {
+                    self.renew_now.notify_one();
                 }
                 Heard::Lost => tracing::warn!("the listening connection is gone; polling until it is back"),
                 Heard::Hint { .. } => {}

@@ -160,3 +160,6 @@ impl<'a> Template<'a> {
         part(rest, None);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@
 //! [`Event::decode`].
 
 use rust_decimal::Decimal;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -131,6 +131,7 @@ pub struct SessionCreated {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMessageCreated {
+    #[serde(serialize_with = "in_order")]
     pub content: Vec<ContentBlock>,
 }
 
@@ -219,6 +220,7 @@ pub struct ModelResponseFailed {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssistantMessageCompleted {
+    #[serde(serialize_with = "in_order")]
     pub content: Vec<ContentBlock>,
     pub message_index: u32,
     pub step: u32,
@@ -326,6 +328,7 @@ pub struct RunWaitingForUser {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserInputDelivered {
+    #[serde(serialize_with = "in_order")]
     pub content: Vec<ContentBlock>,
     pub question_id: Uuid,
 }
@@ -339,6 +342,16 @@ pub struct RunEnded {
 pub struct RunFailed {
     pub failure: Failure,
     pub usage: Usage,
+}
+
+/// Blocks with their keys in order: a tagged enum would write its tag first.
+fn in_order<S: Serializer>(content: &[ContentBlock], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Text<'a> {
+        text: &'a str,
+        r#type: &'static str,
+    }
+    serializer.collect_seq(content.iter().map(|ContentBlock::Text { text }| Text { text, r#type: "text" }))
 }
 
 #[cfg(test)]

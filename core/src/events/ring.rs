@@ -103,6 +103,8 @@ impl Ring {
             Some(next) if next >= self.first => next,
             // Its place is gone: stored events may be, too. A stream without a place gets the live frames since its cursor.
             _ if position.cursor < self.floor => return Following::Behind,
+            // The log was read beyond the ring, whose live frames may belong to messages that this stream has whole.
+            _ if position.cursor > self.head => return Following::Nothing,
             _ => self.place_after(position.cursor),
         };
         let mut frames = Vec::new();

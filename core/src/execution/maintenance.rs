@@ -56,8 +56,10 @@ impl Maintenance {
         self.locked_out = 0;
         let swept = self.sweep(&mut conn).await;
         if locked {
-            // A connection that fails here is not given back, and its end releases the lock.
-            sqlx::query_scalar!("SELECT pg_advisory_unlock($1)", LOCK).fetch_one(&mut *conn).await?;
+            let unlocked = sqlx::query_scalar!("SELECT pg_advisory_unlock($1)", LOCK).fetch_one(&mut *conn).await;
+            if unlocked.is_err() {
+                conn.close_on_drop(); // the end of the session releases what it still holds
+            }
         }
         drop(conn);
         if elapsed >= self.keys_due {
