@@ -4,7 +4,7 @@
 use std::fs;
 use std::process;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 /// `USER_HZ`, the unit of `/proc/<pid>/stat`: 100 on every architecture that Linux still supports.
@@ -18,14 +18,21 @@ pub(crate) struct Used {
     pub(crate) api: f64,
     /// The postmaster and all its processes.
     pub(crate) postgres: f64,
+    /// Everybody on this machine, and what its host gave to other machines.
+    busy: f64,
+    /// Busy or not: the elapsed time, once for each processor.
+    total: f64,
 }
 
-/// Microseconds of processor time for each completion.
+/// Processor time of a measurement.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct PerCompletion {
+pub(crate) struct Share {
+    /// Microseconds for each completion, as the next two.
     pub(crate) generator_us: f64,
     pub(crate) api_us: f64,
     pub(crate) postgres_us: f64,
+    /// Of the whole machine, by whoever has nothing to do with the measurement.
+    pub(crate) others_percent: f64,
 }
 
 impl Used {
@@ -34,19 +41,25 @@ impl Used {
         let of = |pid| stats.iter().find(|stat| stat.pid == pid).with_context(|| format!("process {pid} is gone"));
         let sessions = stats.iter().filter(|stat| stat.parent == postmaster).map(|stat| stat.own);
         let (ourselves, postmaster) = (of(process::id())?, of(postmaster)?);
+        let (busy, total) = machine()?;
         Ok(Self {
             generator: ourselves.own + ourselves.reaped,
             api: of(api)?.own,
             postgres: postmaster.own + postmaster.reaped + sessions.sum::<f64>(),
+            busy,
+            total,
         })
     }
 
-    pub(crate) fn per_completion_since(self, before: Self, completions: usize) -> PerCompletion {
+    pub(crate) fn since(self, before: Self, completions: usize) -> Share {
         let each = |after: f64, before: f64| (after - before) * 1e6 / completions.max(1) as f64;
-        PerCompletion {
+        let known = |used: Self| used.generator + used.api + used.postgres;
+        let others = (self.busy - before.busy) - (known(self) - known(before));
+        Share {
             generator_us: each(self.generator, before.generator),
             api_us: each(self.api, before.api),
             postgres_us: each(self.postgres, before.postgres),
+            others_percent: (100.0 * others / (self.total - before.total).max(1.0 / TICKS_PER_SECOND)).max(0.0),
         }
     }
 }
@@ -55,6 +68,17 @@ impl Used {
 pub(crate) fn load_average() -> Result<f64> {
     let text = fs::read_to_string("/proc/loadavg").context("reading /proc/loadavg")?;
     text.split_whitespace().next().and_then(|first| first.parse().ok()).context("/proc/loadavg begins with a number")
+}
+
+/// Busy and total seconds of all processors together.
+fn machine() -> Result<(f64, f64)> {
+    let text = fs::read_to_string("/proc/stat").context("reading /proc/stat")?;
+    let first = text.lines().next().unwrap_or_default();
+    // user nice system idle iowait irq softirq steal; what guests use is in user already.
+    let ticks: Vec<f64> = first.split_whitespace().skip(1).take(8).filter_map(|field| field.parse().ok()).collect();
+    let [_, _, _, idle, iowait, ..] = ticks[..] else { bail!("/proc/stat begins with {first:?}") };
+    let total: f64 = ticks.iter().sum();
+    Ok(((total - idle - iowait) / TICKS_PER_SECOND, total / TICKS_PER_SECOND))
 }
 
 struct Stat {

@@ -44,12 +44,14 @@ impl Report {
         let Facts { cpu, cores, kernel, postgres, began, load_average_before } = &self.facts;
         let (rounds, seconds) = self.plan;
         let commit = self.outcome.commit_ms;
+        let others = Spread::of(self.outcome.samples.iter().map(|sample| sample.cpu.others_percent));
         format!(
             "{began}: {cores} cores ({cpu}), Linux {kernel}, PostgreSQL {postgres}, fsync and synchronous_commit on; \
-             load average {load_average_before:.1} before, {:.1} after.\n\
+             load average {load_average_before:.1} before, {:.1} after; others used {} % of the processors.\n\
              F = {} ms, the median of an empty commit by pgbench at 1 client, its round trip included. \
              {rounds} rounds of {seconds} s: median (min to max).\n\n",
             self.load_average_after,
+            spread(others, 0),
             spread(commit, 2),
         )
     }

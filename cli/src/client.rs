@@ -1,4 +1,5 @@
-//! The API's client of the command line: it submits safely and follows exactly once, as docs/clients.md asks of any client.
+//! The API's client of the command line. It submits safely (a creation has a key, and is repeated with it) and follows exactly
+//! once (it keeps the last id that it has, and resumes from it after any end of a stream that is not the run's).
 
 use std::time::Duration;
 

@@ -64,7 +64,7 @@ mod armed {
     use std::collections::HashMap;
     use std::sync::{Arc, Mutex, PoisonError};
 
-    use nix::sys::signal::{Signal, kill};
+    use nix::sys::signal::{Signal, kill, raise};
     use nix::unistd::Pid;
     use tokio::sync::Semaphore;
 
@@ -157,7 +157,8 @@ mod armed {
                     std::future::pending().await
                 }
                 Some(Action::Stop) => {
-                    let _ = kill(Pid::this(), Signal::SIGSTOP);
+                    // To this thread: one to the process may be taken by another, and this one would go on for a moment.
+                    let _ = raise(Signal::SIGSTOP);
                     Ok(())
                 }
                 Some(Action::Pause(until)) => {

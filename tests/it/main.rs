@@ -3,6 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod dev;
+mod events_append;
+mod events_cut;
+mod events_stream;
+mod events_wire;
 mod execution_fencing;
 mod execution_fold;
 mod execution_kill;

@@ -12,7 +12,7 @@ use serde::Serialize;
 use sqlx::{Connection, PgConnection};
 
 use crate::Plan;
-use crate::cpu::PerCompletion;
+use crate::cpu::Share;
 use crate::limits::Pgbench;
 use crate::load::{Body, Load};
 use crate::samples::{Completion, Rate, Spread, Window};
@@ -62,7 +62,7 @@ pub(crate) struct Sample {
     #[serde(flatten)]
     pub(crate) rate: Rate,
     #[serde(flatten)]
-    pub(crate) cpu: PerCompletion,
+    pub(crate) cpu: Share,
 }
 
 /// A target of performance.md.
@@ -125,7 +125,7 @@ impl Bench<'_> {
             Way::StatementWithNotify => self.statement(&STATEMENT.replace(NOTIFY_PLACE, NOTIFY), clients, window, first).await?,
             Way::Baton => self.baton(clients, window, first).await?,
         };
-        let cpu = self.stage.cpu_used()?.per_completion_since(before, completions.len());
+        let cpu = self.stage.cpu_used()?.since(before, completions.len());
         self.submitted += completions.len();
         Ok(Sample { round, way, clients, rate: Rate::of(&completions, window)?, cpu })
     }

@@ -1,4 +1,5 @@
-//! A client of event streams that keeps the rules of docs/clients.md, and checks that the server keeps its own.
+//! A client of event streams that keeps the rules of clients (resume from the last id; any end of a stream that is not the
+//! run's means: resume), and checks that the server keeps its own.
 
 use std::time::Duration;
 

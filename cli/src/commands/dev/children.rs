@@ -40,6 +40,8 @@ pub(super) struct Child {
     role: Role,
     process: Process,
     died: Option<Death>,
+    /// Since its last start.
+    answers: bool,
     url: Option<String>,
 }
 
@@ -65,7 +67,7 @@ impl Child {
 
     fn start(name: String, options: &ChildOptions, role: Role) -> Result<Self, Failure> {
         let process = spawn(&name, options, role)?;
-        Ok(Self { name, options: options.clone(), role, process, died: None, url: None })
+        Ok(Self { name, options: options.clone(), role, process, died: None, answers: false, url: None })
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -78,12 +80,10 @@ impl Child {
     }
 
     pub(super) async fn wait_until_ready(&mut self, shutdown: &CancellationToken) -> Result<(), Failure> {
-        let file = ready_file(&self.name, &self.options);
         let ready = async {
             loop {
-                match ready::read::<ProcessReady>(&file) {
-                    Some(ready) if ready.pid == self.process.id() => return Ok(ready),
-                    _ => {}
+                if let Some(ready) = self.said_ready() {
+                    return Ok(ready);
                 }
                 if let Ok(Some(status)) = self.process.try_wait() {
                     return Err(Failure::new(
@@ -106,6 +106,7 @@ impl Child {
             }
             self.url = Some(url.clone());
         }
+        self.answers = true;
         Ok(())
     }
 
@@ -118,25 +119,45 @@ impl Child {
         }
     }
 
-    /// Starts the child again, a moment after it died. True: it did.
+    /// Starts the child again, a moment after it died. True: it has just begun to answer.
     pub(super) fn revive(&mut self, wait: Duration) -> bool {
         self.notice_death();
-        if self.died.as_ref().is_none_or(|death| death.at.elapsed() < wait) {
-            return false;
+        match &self.died {
+            None => self.notice_answer(),
+            Some(death) if death.at.elapsed() < wait => false,
+            Some(_) => {
+                self.start_again();
+                false
+            }
         }
+    }
+
+    fn start_again(&mut self) {
         match spawn(&self.name, &self.options, self.role) {
             Ok(process) => {
                 self.process = process;
                 self.died = None;
                 eprintln!("the {} was started again", self.name);
-                true
             }
             Err(failure) => {
                 failure.report();
                 self.died = Some(Death { at: now() });
-                false
             }
         }
+    }
+
+    /// True once for each start.
+    fn notice_answer(&mut self) -> bool {
+        if !self.answers && self.said_ready().is_some() {
+            self.answers = true;
+            return true;
+        }
+        false
+    }
+
+    /// What the child says of itself, once it answers; the file may be an earlier one's.
+    fn said_ready(&self) -> Option<ProcessReady> {
+        ready::read::<ProcessReady>(&ready_file(&self.name, &self.options)).filter(|ready| ready.pid == self.process.id())
     }
 
     pub(super) fn terminate(&self) {
@@ -161,6 +182,7 @@ impl Child {
     fn note_death(&mut self, status: ExitStatus) {
         eprintln!("the {} ended ({status})", self.name);
         self.died = Some(Death { at: now() });
+        self.answers = false;
     }
 }
 

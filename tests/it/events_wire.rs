@@ -1,0 +1,199 @@
+//! What the tests of streams stand on: a stream as it comes over the wire, a worker that works, and others who write to
+//! the log.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use baton_core::clock::Clock;
+use baton_core::events::{ArtifactCreated, Event, SessionCreated};
+use baton_worker::Worker;
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use reqwest::header::HeaderMap;
+use reqwest::{Method, StatusCode};
+use sqlx::{PgConnection, PgPool};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::support::{DEADLINE, Follower, Frame, Http, parse_frames};
+
+/// One connection to a run's stream, and every byte that came over it.
+pub(crate) struct Wire {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) bytes: Vec<u8>,
+    body: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
+}
+
+impl Wire {
+    pub(crate) async fn open(http: &Http, run_id: Uuid, cursor: Option<i64>) -> Self {
+        let mut request = http.request(Method::GET, &format!("/v1/runs/{run_id}/events"));
+        if let Some(cursor) = cursor {
+            request = request.header("Last-Event-ID", cursor);
+        }
+        let response = request.send().await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        Self { status, headers, bytes: Vec::new(), body: Box::pin(response.bytes_stream()) }
+    }
+
+    pub(crate) fn frames(&self) -> Vec<Frame> {
+        parse_frames(&self.bytes)
+    }
+
+    /// The sequences of what is stored, in the order in which they came.
+    pub(crate) fn sequences(&self) -> Vec<i64> {
+        self.frames().iter().filter_map(|frame| frame.id).collect()
+    }
+
+    /// Reads on until the frames are as wanted.
+    pub(crate) async fn until(&mut self, what: &str, wanted: impl Fn(&[Frame]) -> bool) {
+        let reading = async {
+            while !wanted(&self.frames()) {
+                let chunk = self.body.next().await.unwrap_or_else(|| panic!("the stream ended before {what}"));
+                self.bytes.extend_from_slice(&chunk.unwrap());
+            }
+        };
+        let read = tokio::time::timeout(DEADLINE, reading).await;
+        read.unwrap_or_else(|_| panic!("waited {DEADLINE:?} in vain: {what}; there is {:#?}", self.frames()));
+    }
+
+    /// Reads on until this stored event has come.
+    pub(crate) async fn until_sequence(&mut self, sequence: i64) {
+        let here = |frames: &[Frame]| frames.iter().any(|frame| frame.id == Some(sequence));
+        self.until(&format!("event {sequence}"), here).await;
+    }
+
+    /// Reads on through so many more heartbeats: silence, on this stream, for at least the time between them.
+    pub(crate) async fn until_heartbeats(&mut self, more: usize) {
+        let heartbeats =
+            |frames: &[Frame]| frames.iter().filter(|frame| frame.comment.as_deref() == Some("hb") && frame.retry.is_none()).count();
+        let before = heartbeats(&self.frames());
+        self.until("silence", |frames| heartbeats(frames) >= before + more).await;
+    }
+
+    /// Reads to the end that the server makes.
+    pub(crate) async fn to_end(&mut self) {
+        let reading = async {
+            while let Some(chunk) = self.body.next().await {
+                self.bytes.extend_from_slice(&chunk.unwrap());
+            }
+        };
+        tokio::time::timeout(DEADLINE, reading).await.expect("the server ends the stream");
+    }
+}
+
+/// Follows a run to its end over connections that are cut again and again, after random numbers of bytes.
+pub(crate) async fn follow_with_cuts(http: Http, run_id: Uuid, seed: u64) -> Follower {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut follower = Follower::new(&http, run_id);
+    let following = async { while !follower.connect(random.random_range(1..2_500)).await {} };
+    tokio::time::timeout(DEADLINE * 4, following).await.unwrap_or_else(|_| panic!("seed {seed}: run {run_id} does not end"));
+    follower
+}
+
+/// A worker that executes whatever is due until it is stopped.
+pub(crate) struct Working {
+    shutdown: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Working {
+    pub(crate) fn start(worker: &Worker) -> Self {
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(worker.clone().run(shutdown.clone()));
+        Self { shutdown, task }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.shutdown.cancel();
+        self.task.await.unwrap();
+    }
+}
+
+/// Appends an event as the statements of the product do: the session's counter first, whose row is locked until the
+/// transaction ends. Of the run it is an event that no fold looks at; without one it is an event of the session.
+pub(crate) async fn append(connection: &mut PgConnection, session_id: Uuid, run_id: Option<Uuid>) -> i64 {
+    let event = match run_id {
+        Some(_) => Event::ArtifactCreated(ArtifactCreated {
+            artifact_id: Clock::system().new_id(),
+            media_type: "text/plain".into(),
+            name: "written by a test".into(),
+            size_bytes: 1,
+        }),
+        None => Event::SessionCreated(SessionCreated { agent_id: "test".into(), agent_version: "1".into() }),
+    };
+    sqlx::query_scalar(
+        "WITH num AS (UPDATE sessions SET last_sequence = last_sequence + 1 WHERE id = $1 RETURNING id, last_sequence)
+         INSERT INTO events (session_id, sequence, run_id, type, schema_version, body)
+         SELECT num.id, num.last_sequence, $2, $3, 1, $4 FROM num RETURNING sequence",
+    )
+    .bind(session_id)
+    .bind(run_id)
+    .bind(event.event_type().as_str())
+    .bind(event.body())
+    .fetch_one(connection)
+    .await
+    .unwrap()
+}
+
+/// Commits an event of a run and says so, as a worker would.
+pub(crate) async fn append_and_notify(pool: &PgPool, session_id: Uuid, run_id: Uuid) -> i64 {
+    let sequence = append(&mut pool.acquire().await.unwrap(), session_id, Some(run_id)).await;
+    notify(pool, session_id, sequence).await;
+    sequence
+}
+
+/// Sends the hint that a session has new events.
+pub(crate) async fn notify(pool: &PgPool, session_id: Uuid, sequence: i64) {
+    let payload = format!("{session_id}:{sequence}");
+    sqlx::query("SELECT pg_notify('baton_events', $1)").bind(payload).execute(pool).await.unwrap();
+}
+
+/// Somebody else who writes to a session all the time: events of the session and of its unfinished run, in transactions
+/// that hold the session's row for a while, and of which every fifth rolls back. Nobody is told.
+pub(crate) struct Intruder {
+    stop: CancellationToken,
+    task: JoinHandle<u32>,
+}
+
+impl Intruder {
+    pub(crate) fn start(pool: PgPool, session_id: Uuid, seed: u64) -> Self {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(intrude(pool, session_id, StdRng::seed_from_u64(seed), stop.clone()));
+        Self { stop, task }
+    }
+
+    /// How much it has committed.
+    pub(crate) async fn stop(self) -> u32 {
+        self.stop.cancel();
+        self.task.await.unwrap()
+    }
+}
+
+async fn intrude(pool: PgPool, session_id: Uuid, mut random: StdRng, stop: CancellationToken) -> u32 {
+    const HELD_MAX: Duration = Duration::from_millis(20);
+    let mut committed = 0;
+    while !stop.is_cancelled() {
+        let mut transaction = pool.begin().await.unwrap();
+        // Runs before sessions, as everywhere.
+        let run_id: Option<Uuid> =
+            sqlx::query_scalar("SELECT id FROM runs WHERE session_id = $1 AND finished_at IS NULL FOR NO KEY UPDATE")
+                .bind(session_id)
+                .fetch_optional(&mut *transaction)
+                .await
+                .unwrap();
+        append(&mut transaction, session_id, run_id.filter(|_| random.random_bool(0.5))).await;
+        let held = HELD_MAX.mul_f64(random.random()).as_secs_f64();
+        sqlx::query("SELECT pg_sleep($1)").bind(held).execute(&mut *transaction).await.unwrap();
+        if random.random_bool(0.2) {
+            transaction.rollback().await.unwrap();
+        } else {
+            transaction.commit().await.unwrap();
+            committed += 1;
+        }
+    }
+    committed
+}
