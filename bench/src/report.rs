@@ -11,6 +11,9 @@ use crate::samples::Spread;
 use crate::scenarios::submit::{Outcome, Sample, Way};
 use crate::stage::Facts;
 
+/// What others may use of the processors before the figures mean little: two cores have none to spare.
+const OTHERS_PERCENT_MAX: f64 = 10.0;
+
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) facts: Facts,
@@ -45,9 +48,10 @@ impl Report {
         let (rounds, seconds) = self.plan;
         let commit = self.outcome.commit_ms;
         let others = Spread::of(self.outcome.samples.iter().map(|sample| sample.cpu.others_percent));
+        let calm = if others.max <= OTHERS_PERCENT_MAX { "" } else { " **That is too much: do not quote these figures.**" };
         format!(
             "{began}: {cores} cores ({cpu}), Linux {kernel}, PostgreSQL {postgres}, fsync and synchronous_commit on; \
-             load average {load_average_before:.1} before, {:.1} after; others used {} % of the processors.\n\
+             load average {load_average_before:.1} before, {:.1} after; others used {} % of the processors.{calm}\n\
              F = {} ms, the median of an empty commit by pgbench at 1 client, its round trip included. \
              {rounds} rounds of {seconds} s: median (min to max).\n\n",
             self.load_average_after,

@@ -91,7 +91,8 @@ impl Client {
                     return Ok(());
                 }
             }
-            // An end of the stream that is not the run's end always means: resume.
+            // An end of the stream that is not the run's end always means: resume, though not at once and for ever.
+            tokio::time::sleep(WAIT).await;
         }
     }
 

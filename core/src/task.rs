@@ -2,6 +2,8 @@
 
 use std::future::Future;
 
+use tracing::Instrument;
+
 use crate::error::Error;
 
 /// Runs a writing call in its own task: a client that goes away, and a handler that is dropped for it, do not cancel a
@@ -9,7 +11,7 @@ use crate::error::Error;
 pub(crate) async fn shielded<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
-    match tokio::spawn(work).await {
+    match tokio::spawn(work.in_current_span()).await {
         Ok(answer) => answer,
         Err(error) => Err(Error::internal(error)),
     }

@@ -197,6 +197,7 @@ async fn a_finished_run_is_replayed_from_any_cursor_and_then_204() {
 
 /// The answer to a cursor, by the parameter that a browser's first connection uses, on the newest run.
 async fn beyond(app: &TestApp, cursor: i64) -> (StatusCode, Value) {
-    let run_id: Uuid = sqlx::query_scalar("SELECT id FROM runs ORDER BY first_sequence DESC LIMIT 1").fetch_one(&app.pool).await.unwrap();
+    let run_id: Uuid =
+        sqlx::query_scalar("SELECT id FROM runs ORDER BY first_sequence DESC LIMIT 1").fetch_one(&app.pool).await.unwrap();
     app.http.get(&format!("/v1/runs/{run_id}/events?last_event_id={cursor}")).await
 }

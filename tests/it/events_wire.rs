@@ -68,8 +68,9 @@ impl Wire {
 
     /// Reads on through so many more heartbeats: silence, on this stream, for at least the time between them.
     pub(crate) async fn until_heartbeats(&mut self, more: usize) {
-        let heartbeats =
-            |frames: &[Frame]| frames.iter().filter(|frame| frame.comment.as_deref() == Some("hb") && frame.retry.is_none()).count();
+        let heartbeats = |frames: &[Frame]| {
+            frames.iter().filter(|frame| frame.comment.as_deref() == Some("hb") && frame.retry.is_none()).count()
+        };
         let before = heartbeats(&self.frames());
         self.until("silence", |frames| heartbeats(frames) >= before + more).await;
     }
@@ -103,7 +104,8 @@ pub(crate) struct Working {
 impl Working {
     pub(crate) fn start(worker: &Worker) -> Self {
         let shutdown = CancellationToken::new();
-        let task = tokio::spawn(worker.clone().run(shutdown.clone()));
+        let run = worker.clone().run(shutdown.clone());
+        let task = tokio::spawn(async move { run.await.unwrap() });
         Self { shutdown, task }
     }
 
@@ -153,7 +155,7 @@ pub(crate) async fn notify(pool: &PgPool, session_id: Uuid, sequence: i64) {
 }
 
 /// Somebody else who writes to a session all the time: events of the session and of its unfinished run, in transactions
-/// that hold the session's row for a while, and of which every fifth rolls back. Nobody is told.
+/// that hold both rows for a while, and of which every fifth rolls back. Nobody is told.
 pub(crate) struct Intruder {
     stop: CancellationToken,
     task: JoinHandle<u32>,
@@ -174,7 +176,9 @@ impl Intruder {
 }
 
 async fn intrude(pool: PgPool, session_id: Uuid, mut random: StdRng, stop: CancellationToken) -> u32 {
-    const HELD_MAX: Duration = Duration::from_millis(20);
+    const HELD_MAX: Duration = Duration::from_millis(10);
+    /// Whoever takes a row again as soon as it is free can starve those who wait for it: that is no test of streams.
+    const REST_MAX: Duration = Duration::from_millis(20);
     let mut committed = 0;
     while !stop.is_cancelled() {
         let mut transaction = pool.begin().await.unwrap();
@@ -186,14 +190,18 @@ async fn intrude(pool: PgPool, session_id: Uuid, mut random: StdRng, stop: Cance
                 .await
                 .unwrap();
         append(&mut transaction, session_id, run_id.filter(|_| random.random_bool(0.5))).await;
-        let held = HELD_MAX.mul_f64(random.random()).as_secs_f64();
-        sqlx::query("SELECT pg_sleep($1)").bind(held).execute(&mut *transaction).await.unwrap();
+        sleep(&mut transaction, HELD_MAX.mul_f64(random.random())).await;
         if random.random_bool(0.2) {
             transaction.rollback().await.unwrap();
         } else {
             transaction.commit().await.unwrap();
             committed += 1;
         }
+        sleep(&mut pool.acquire().await.unwrap(), REST_MAX.mul_f64(random.random())).await;
     }
     committed
+}
+
+async fn sleep(connection: &mut PgConnection, time: Duration) {
+    sqlx::query("SELECT pg_sleep($1)").bind(time.as_secs_f64()).execute(connection).await.unwrap();
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use baton_core::clock::Clock;
-use baton_core::config;
-use baton_core::db::{self, Role};
-use baton_core::execution::Workers;
+use baton_core::execution::Queue;
+use baton_core::notify::Notifier;
 use nix::sys::signal::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::support::{Follower, Process, RealApp, TestApp, eventually};
@@ -30,18 +30,19 @@ enum Takeover {
 
 #[tokio::test]
 async fn gate_b3_a_stopped_worker_writes_nothing_after_the_takeover() {
-    let after_its_claim = "AfterClaim=stop";
+    // Before it knows what it claimed, and with its first write ready to be sent.
     tokio::join!(
-        a_stopped_worker_writes_nothing(after_its_claim, Takeover::Claimed),
-        a_stopped_worker_writes_nothing(after_its_claim, Takeover::Finished),
+        a_stopped_worker_writes_nothing("AfterClaim=stop", Takeover::Claimed),
+        a_stopped_worker_writes_nothing("AfterClaim=stop", Takeover::Finished),
+        a_stopped_worker_writes_nothing("BeforeAppend=stop", Takeover::Claimed),
+        a_stopped_worker_writes_nothing("BeforeAppend=stop", Takeover::Finished),
     );
 }
 
 #[tokio::test]
 async fn case_b1_a_zombie_in_the_middle_of_a_step_writes_nothing() {
-    // With a write ready to be sent, with an answer that is on no record, with everything but the end on record.
+    // With a later write ready to be sent, with an answer that is on no record, with everything but the end on record.
     tokio::join!(
-        a_stopped_worker_writes_nothing("BeforeAppend=stop", Takeover::Claimed),
         a_stopped_worker_writes_nothing("BeforeAppend=stop@5", Takeover::Claimed),
         a_stopped_worker_writes_nothing("AfterModel=stop@2", Takeover::Claimed),
         a_stopped_worker_writes_nothing("AfterTool=stop", Takeover::Claimed),
@@ -50,43 +51,61 @@ async fn case_b1_a_zombie_in_the_middle_of_a_step_writes_nothing() {
     );
 }
 
-async fn a_stopped_worker_writes_nothing(fault: &str, takeover: Takeover) {
+#[tokio::test]
+async fn a_zombie_asks_no_model() {
+    let follower = a_stopped_worker_writes_nothing("BeforeModel=stop", Takeover::Claimed).await;
+    // The request of the first attempt is on record, and was never made: nobody streamed an answer to it.
+    let streamed: Vec<(&Value, &Value)> = follower
+        .frames
+        .iter()
+        .filter(|frame| frame.event() == "message.delta")
+        .filter_map(|frame| frame.data.as_ref().map(|data| (&data["step"], &data["attempt"])))
+        .collect();
+    assert!(streamed.contains(&(&json!(1), &json!(2))), "{streamed:?}");
+    assert!(!streamed.contains(&(&json!(1), &json!(1))), "{streamed:?}");
+}
+
+/// The first worker stops; the second takes over; the first goes on. What a client saw of it all.
+async fn a_stopped_worker_writes_nothing(fault: &str, takeover: Takeover) -> Follower {
     let app = RealApp::start(&SHORT_LEASE).await;
     let zombie = app.start_worker_with(&[("BATON_FAULTS", fault)]).await;
     let run_id = app.http.start_run("work").await;
-    stopped(&zombie).await;
-
-    let mut heir_variables = LONG_LEASE.to_vec();
-    heir_variables.extend(match takeover {
-        Takeover::Claimed => Some(("BATON_FAULTS", "AfterClaim=stop")),
-        Takeover::Finished => None,
-    });
-    let heir = app.start_worker_with(&heir_variables).await;
-    match takeover {
-        Takeover::Claimed => stopped(&heir).await,
-        Takeover::Finished => {
-            app.http.run_in(run_id, "COMPLETED").await;
-            heir.signal(Signal::SIGSTOP);
-            stopped(&heir).await;
-        }
-    }
-
-    let before = everything_of(&app, run_id).await;
-    zombie.signal(Signal::SIGCONT);
-    // The heir stands still: only the zombie can do this, and whatever it had begun it has tried to write before.
-    let later = app.http.start_run("slow work").await;
-    app.http.run_in(later, "COMPLETED").await;
-    assert_eq!(identities_of(&app, &zombie).await, ["dead", "alive"], "{fault}: it goes on under a new id");
-    assert_eq!(everything_of(&app, run_id).await, before, "{fault}: the zombie wrote");
-
-    heir.signal(Signal::SIGCONT);
     let mut follower = Follower::new(&app.http, run_id);
-    follower.to_end().await;
+    let takeover = async {
+        stopped(&zombie).await;
+        let heir = take_over(&app, run_id, takeover).await;
+        let before = everything_of(&app, run_id).await;
+        zombie.signal(Signal::SIGCONT);
+        // The heir stands still: only the zombie can do this, and whatever it had begun it has tried to write before.
+        let later = app.http.start_run("slow work").await;
+        app.http.run_in(later, "COMPLETED").await;
+        assert_eq!(identities_of(&app, &zombie).await, ["dead", "alive"], "{fault}: it goes on under a new id");
+        assert_eq!(everything_of(&app, run_id).await, before, "{fault}: the zombie wrote");
+        heir.signal(Signal::SIGCONT);
+        heir
+    };
+    let (_heir, ()) = tokio::join!(takeover, follower.to_end());
     follower.assert_exactly_once(&app.pool).await;
     assert_eq!(follower.answer(), "The answer is 1000.");
     let count = |event| follower.events().iter().filter(|other| **other == event).count();
     assert_eq!([count("run.claimed"), count("run.requeued"), count("run.completed")], [2, 1, 1], "{fault}");
     app.finish().await;
+    follower
+}
+
+/// A second worker that takes the run over, so far, and stands still.
+async fn take_over(app: &RealApp, run_id: Uuid, takeover: Takeover) -> Process {
+    let mut variables = LONG_LEASE.to_vec();
+    if matches!(takeover, Takeover::Claimed) {
+        variables.push(("BATON_FAULTS", "AfterClaim=stop"));
+    }
+    let heir = app.start_worker_with(&variables).await;
+    if matches!(takeover, Takeover::Finished) {
+        app.http.run_in(run_id, "COMPLETED").await;
+        heir.signal(Signal::SIGSTOP);
+    }
+    stopped(&heir).await;
+    heir
 }
 
 /// Until the process stands still.
@@ -123,21 +142,37 @@ async fn identities_of(app: &RealApp, process: &Process) -> Vec<String> {
 async fn a_lost_run_is_stopped_at_the_next_renewal() {
     let app = TestApp::start().await;
     let run_id = app.http.start_run("wait 60").await;
-    let execution = tokio::spawn({
-        let worker = app.worker.clone();
-        async move { worker.tick().await.unwrap() }
-    });
-    eventually("the model is asked", || async { (app.http.run(run_id).await["step_count"] == 1).then_some(()) }).await;
+    let execution = asked(&app, run_id).await;
 
     // Taken from it behind its back; the worker itself is alive.
     let owner: Uuid =
         sqlx::query_scalar("SELECT lease_owner FROM runs WHERE id = $1").bind(run_id).fetch_one(&app.pool).await.unwrap();
-    let settings = config::Database { pool: 1, ..app.config.database.clone() };
-    let workers = Workers::new(db::connect(&settings, Role::Worker).unwrap());
-    assert_eq!(workers.release(owner, &[(run_id, 1)]).await.unwrap(), 1);
-    app.worker.renew().await.unwrap();
+    let queue = Queue::new(app.pool.clone(), Notifier::off(), None);
+    assert_eq!(queue.release(owner, &[(run_id, 1)], Duration::ZERO).await.unwrap(), 1);
+    is_cut_off(app, run_id, execution).await;
+}
 
-    // The turn of a minute is cut off, and nothing says so but the hand-back.
+#[tokio::test]
+async fn a_worker_that_was_declared_dead_stops_at_its_next_renewal() {
+    let app = TestApp::start().await;
+    let run_id = app.http.start_run("wait 60").await;
+    let execution = asked(&app, run_id).await;
+    app.expire_workers().await;
+    assert_eq!(app.worker.sweep().await.unwrap().unwrap().runs_requeued, 1);
+    is_cut_off(app, run_id, execution).await;
+}
+
+/// An execution in a turn of a minute.
+async fn asked(app: &TestApp, run_id: Uuid) -> JoinHandle<usize> {
+    let worker = app.worker.clone();
+    let execution = tokio::spawn(async move { worker.tick().await.unwrap() });
+    eventually("the model is asked", || async { (app.http.run(run_id).await["step_count"] == 1).then_some(()) }).await;
+    execution
+}
+
+/// The turn ends with the renewal, and the log says nothing of it.
+async fn is_cut_off(app: TestApp, run_id: Uuid, execution: JoinHandle<usize>) {
+    app.worker.renew().await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(5), execution).await;
     assert_eq!(ended.expect("the execution stops").unwrap(), 1);
     assert_eq!(app.http.run(run_id).await["status"], "QUEUED");

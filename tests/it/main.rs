@@ -5,6 +5,10 @@
 mod dev;
 mod events_append;
 mod events_cut;
+mod events_listen;
+mod events_order;
+mod events_proxy;
+mod events_restart;
 mod events_stream;
 mod events_wire;
 mod execution_fencing;

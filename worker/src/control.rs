@@ -80,6 +80,16 @@ struct Inner {
     draining: bool,
 }
 
+/// A claim on its way.
+#[derive(Debug)]
+pub(crate) struct Claiming<'a>(&'a Executions);
+
+impl Drop for Claiming<'_> {
+    fn drop(&mut self) {
+        self.0.inner().claiming = false;
+    }
+}
+
 /// What was known before a renewal was sent: only that may be judged by its answer.
 #[derive(Debug)]
 pub(crate) struct Known {
@@ -89,15 +99,12 @@ pub(crate) struct Known {
 }
 
 impl Executions {
-    pub(crate) fn begin_claim(&self) {
+    /// A claim begins; it is over, and its runs are registered, when the answer is dropped.
+    pub(crate) fn claiming(&self) -> Claiming<'_> {
         let mut inner = self.inner();
         inner.claims += 1;
         inner.claiming = true;
-    }
-
-    /// The claim is over, and its runs are registered.
-    pub(crate) fn end_claim(&self) {
-        self.inner().claiming = false;
+        Claiming(self)
     }
 
     pub(crate) fn register(&self, run_id: Uuid, epoch: i32) -> Control {
@@ -134,8 +141,8 @@ impl Executions {
         if inner.claiming || known.claims != Some(inner.claims) {
             return Vec::new();
         }
-        let executed = |run: &&OwnedRun| inner.running.get(&run.run_id).is_none_or(|control| control.epoch != run.epoch);
-        owned.iter().filter(executed).map(|run| (run.run_id, run.epoch)).collect()
+        let is_stray = |run: &&OwnedRun| inner.running.get(&run.run_id).is_none_or(|control| control.epoch != run.epoch);
+        owned.iter().filter(is_stray).map(|run| (run.run_id, run.epoch)).collect()
     }
 
     pub(crate) fn has(&self, run_id: Uuid) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_core::Error;
 use baton_core::clock::Clock;
-use baton_core::execution::{WorkerIdentity, Workers};
+use baton_core::execution::{Queue, WorkerIdentity, Workers};
 use baton_core::fault::{Faults, Point};
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -20,18 +20,28 @@ const FRESH_PART: f64 = 0.7;
 #[derive(Debug, Clone)]
 pub(crate) struct Renewal {
     workers: Workers,
+    queue: Queue,
     identity: Arc<Mutex<WorkerIdentity>>,
     lease: Duration,
     executions: Executions,
     clock: Clock,
     faults: Faults,
-    /// By our monotonic clock, when the newest renewal that was answered had been sent.
-    renewed: Arc<watch::Sender<Option<Duration>>>,
+    renewed: Arc<watch::Sender<Option<Renewed>>>,
+}
+
+/// By our monotonic clock.
+#[derive(Debug, Clone, Copy)]
+struct Renewed {
+    /// When the newest renewal that was answered had been sent.
+    at: Duration,
+    /// Since when there has been no gap between renewals.
+    since: Duration,
 }
 
 impl Renewal {
     pub(crate) fn new(
         workers: Workers,
+        queue: Queue,
         identity: WorkerIdentity,
         lease: Duration,
         executions: Executions,
@@ -39,7 +49,7 @@ impl Renewal {
         faults: Faults,
     ) -> Self {
         let identity = Arc::new(Mutex::new(identity));
-        Self { workers, identity, lease, executions, clock, faults, renewed: Arc::new(watch::channel(None).0) }
+        Self { workers, queue, identity, lease, executions, clock, faults, renewed: Arc::new(watch::channel(None).0) }
     }
 
     pub(crate) fn worker_id(&self) -> Uuid {
@@ -49,8 +59,8 @@ impl Renewal {
     pub(crate) async fn register(&self) -> Result<(), Error> {
         let sent = self.clock.elapsed();
         let identity = self.identity();
-        self.workers.register(&identity, self.lease).await?;
-        self.renewed.send_replace(Some(sent));
+        self.workers.register(&identity).await?;
+        self.renewed.send_replace(Some(Renewed { at: sent, since: sent }));
         tracing::info!(worker_id = %identity.id, "registered");
         Ok(())
     }
@@ -59,14 +69,15 @@ impl Renewal {
     pub(crate) async fn renew(&self) -> Result<(), Error> {
         self.faults.hit(Point::BeforeRenew).await?;
         let (known, sent, worker_id) = (self.executions.known(), self.clock.elapsed(), self.worker_id());
-        let Some(owned) = self.workers.renew(worker_id, self.lease).await? else {
+        let Some(owned) = self.workers.renew(worker_id).await? else {
             return self.begin_anew().await;
         };
-        self.renewed.send_replace(Some(sent));
+        let since = if self.is_fresh() { self.renewed.borrow().map_or(sent, |renewed| renewed.since) } else { sent };
+        self.renewed.send_replace(Some(Renewed { at: sent, since }));
         let strays = self.executions.judge(&known, &owned);
         if !strays.is_empty() {
-            tracing::warn!(runs = ?strays, "owned and executed by nobody here: a claim's answer was lost; handing back");
-            self.workers.release(worker_id, &strays).await?;
+            // Beside the renewals: it may wait for a row, and they must not.
+            tokio::spawn(hand_back(self.queue.clone(), worker_id, strays));
         }
         Ok(())
     }
@@ -79,7 +90,14 @@ impl Renewal {
     /// Whether the lease is certainly ours: renewed lately enough, by our own clock from before the renewal was sent.
     pub(crate) fn is_fresh(&self) -> bool {
         let renewed = *self.renewed.borrow();
-        renewed.is_some_and(|renewed| self.clock.elapsed().saturating_sub(renewed) < self.lease.mul_f64(FRESH_PART))
+        renewed.is_some_and(|renewed| self.clock.elapsed().saturating_sub(renewed.at) < self.lease.mul_f64(FRESH_PART))
+    }
+
+    /// Whether renewals have gone on without a gap for so long that every live worker has had its turn, too. After an outage
+    /// all leases look expired at once: nobody may be declared dead before all have had a chance to renew.
+    pub(crate) fn is_steady(&self, interval: Duration) -> bool {
+        let renewed = *self.renewed.borrow();
+        self.is_fresh() && renewed.is_some_and(|renewed| self.clock.elapsed().saturating_sub(renewed.since) >= interval)
     }
 
     /// Waits until the lease is certainly ours.
@@ -102,5 +120,17 @@ impl Renewal {
 
     fn identity(&self) -> WorkerIdentity {
         self.identity.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Runs that the database says are ours and that nobody here executes: the answer to their claim was lost, or their log does
+/// not read for the moment. One that has ended meanwhile is left alone.
+async fn hand_back(queue: Queue, worker_id: Uuid, strays: Vec<(Uuid, i32)>) {
+    match queue.release(worker_id, &strays, Duration::ZERO).await {
+        Ok(0) => {}
+        Ok(count) => tracing::warn!(count, runs = ?strays, "owned and executed by nobody here: handed back"),
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "strays were not handed back; the next renewal tries again")
+        }
     }
 }

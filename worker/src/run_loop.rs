@@ -6,7 +6,7 @@ use baton_core::Error;
 use baton_core::agents::AgentDefinition;
 use baton_core::clock::Clock;
 use baton_core::events::Event;
-use baton_core::execution::{Append, Journal, Lease, RunState, WriteError};
+use baton_core::execution::{Append, Journal, Lease, RunState, Totals, WriteError};
 use baton_core::fault::{Faults, Point};
 use baton_core::notify::Notifier;
 use baton_core::runs::{FailureReason, LimitsView};
@@ -19,8 +19,10 @@ use crate::step;
 #[derive(Debug)]
 pub(crate) struct RunContext<'a> {
     pub(crate) lease: Lease,
-    /// The fold of everything that is written.
+    /// The fold of everything that is written, and of what is being written.
     pub(crate) state: RunState,
+    /// The totals of what is written, and of nothing else.
+    pub(crate) written: Totals,
     pub(crate) agent: Arc<AgentDefinition>,
     pub(crate) limits: LimitsView,
     pub(crate) control: Control,
@@ -45,7 +47,7 @@ pub(crate) enum Outcome {
     },
     Cancelled,
     HandedBack,
-    /// The lease is lost: somebody else may execute the run.
+    /// The lease is lost, or whether a write was made cannot be known: somebody else goes on from the log.
     Fenced,
 }
 
@@ -55,6 +57,14 @@ pub(crate) type Flow<T> = Result<T, Outcome>;
 impl Outcome {
     pub(crate) fn failed(reason: FailureReason) -> Self {
         Self::Failed { reason, class: None, trailing: Vec::new() }
+    }
+
+    /// Takes what is written with the end out of it.
+    pub(crate) fn take_trailing(&mut self) -> Vec<Event> {
+        match self {
+            Self::Completed { trailing } | Self::Failed { trailing, .. } => std::mem::take(trailing),
+            Self::Cancelled | Self::HandedBack | Self::Fenced => Vec::new(),
+        }
     }
 
     /// A defect of ours.
@@ -93,14 +103,19 @@ pub(crate) async fn run_loop(context: &mut RunContext<'_>) -> Outcome {
 }
 
 impl RunContext<'_> {
-    /// Commits events, and folds them. The state is that of the log when this returns.
+    /// Folds events, and commits them with the totals of the fold. The state is that of the log when this returns; a write that
+    /// was refused leaves `written` behind, from which the run is failed.
     pub(crate) async fn append(&mut self, events: Vec<Event>) -> Flow<()> {
         self.fold(&events)?;
+        let totals = self.state.totals();
         let cancel_observed = self.control.reason() == Some(StopReason::CancelRequested);
-        let append = Append { events: &events, state: &self.state, ending: None, cancel_observed };
+        let append = Append { events: &events, totals, ending: None, cancel_observed };
         match self.journal.append(&mut self.lease, append).await {
-            Ok(()) => Ok(()),
-            Err(WriteError::Fenced) => Err(Outcome::Fenced),
+            Ok(()) => {
+                self.written = totals;
+                Ok(())
+            }
+            Err(WriteError::Fenced | WriteError::Unanswered) => Err(Outcome::Fenced),
             Err(WriteError::Refused(error)) => {
                 tracing::error!(error = &*error as &dyn std::error::Error, "a write was refused");
                 Err(Outcome::defect(error.code().as_str()))

@@ -12,16 +12,22 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 const HAND_BACK_WAIT: Duration = Duration::from_secs(5);
 
 impl Worker {
-    /// Renewals and cancellations go on meanwhile: a draining worker must not look dead, nor deaf.
-    pub(crate) async fn drain(&self) {
+    /// Renewals and cancellations go on meanwhile: a draining worker must not look dead, nor deaf. True: nothing is left.
+    pub(crate) async fn drain(&self) -> bool {
         self.executions.stop_all(StopReason::Draining);
-        if !self.all_stopped(self.config.worker.drain).await {
-            self.executions.stop_all(StopReason::HandBack);
-            if !self.all_stopped(HAND_BACK_WAIT).await {
-                tracing::warn!("some runs could not be handed back; their lease will expire");
-                return;
-            }
+        if self.all_stopped(self.config.worker.drain).await {
+            return true;
         }
+        self.executions.stop_all(StopReason::HandBack);
+        let all_stopped = self.all_stopped(HAND_BACK_WAIT).await;
+        if !all_stopped {
+            tracing::warn!("some runs could not be handed back; their lease will expire");
+        }
+        all_stopped
+    }
+
+    /// Says goodbye, so that nobody waits for the lease to expire.
+    pub(crate) async fn retire(&self) {
         if let Err(error) = self.renewal.retire().await {
             tracing::warn!(error = &error as &dyn std::error::Error, "could not say goodbye; the lease will expire");
         }

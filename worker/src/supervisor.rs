@@ -8,26 +8,32 @@ use std::time::Duration;
 use baton_core::Error;
 use baton_core::agents::{AgentDefinition, Versions};
 use baton_core::clock::Clock;
-use baton_core::execution::{ClaimedRun, Journal, Replay, RunState};
+use baton_core::execution::{ClaimedRun, Journal, Queue, Replay, RunState};
 use baton_core::fault::{Faults, Point};
 use baton_core::notify::Notifier;
 use futures::FutureExt;
+use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
+use uuid::Uuid;
 
 use crate::control::{Control, Executions, StopReason};
-use crate::finish::finish;
+use crate::finish::{End, finish};
 use crate::renewal::Renewal;
 use crate::run_loop::{Outcome, RunContext, run_loop};
 
-/// How long a run whose log does not read is kept from the queue: a build that understands it may take it then, and two
-/// events in so long a time are what it costs until its deadline.
-const UNREADABLE_HOLD: Duration = Duration::from_secs(30);
+/// Wait before the log is read again that the database could not give.
+const READ_AGAIN_WAIT: Duration = Duration::from_secs(1);
+
+/// How long a run whose log this build does not read stays out of the queue: a build that reads it may take it then, and two
+/// claims a minute are what it costs until its deadline.
+const UNREADABLE_DELAY: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     pub(crate) versions: Versions,
     pub(crate) replay: Replay,
     pub(crate) journal: Journal,
+    pub(crate) queue: Queue,
     pub(crate) notifier: Notifier,
     pub(crate) clock: Clock,
     pub(crate) renewal: Renewal,
@@ -35,64 +41,117 @@ pub(crate) struct Supervisor {
     pub(crate) faults: Faults,
 }
 
+/// The execution is known to the renewal until this is dropped, however it ends.
+struct Registered<'a> {
+    executions: &'a Executions,
+    run_id: Uuid,
+    epoch: i32,
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        self.executions.remove(self.run_id, self.epoch);
+    }
+}
+
 impl Supervisor {
     pub(crate) async fn execute(&self, run: ClaimedRun, control: Control) {
         let (run_id, epoch) = (run.lease.run_id(), run.lease.epoch());
+        let _registered = Registered { executions: &self.executions, run_id, epoch };
+        let _deadline = stop_at_deadline(&run, control.clone());
         let span = tracing::info_span!("agent.run", %run_id, session_id = %run.lease.session_id(), epoch);
-        let deadline = tokio::spawn({
-            let (control, deadline_in) = (control.clone(), run.deadline_in);
-            async move {
-                tokio::time::sleep(deadline_in).await;
-                control.stop(StopReason::DeadlinePassed);
-            }
-        });
-        self.settle(run, control).instrument(span).await;
-        deadline.abort();
-        self.executions.remove(run_id, epoch);
+        let execution = AssertUnwindSafe(self.load_and_run(run, control).instrument(span));
+        if execution.catch_unwind().await.is_err() {
+            // The run stays ours and executed by nobody: the renewal finds it and hands it back.
+            tracing::error!(%run_id, "a panic outside of a run's own code");
+        }
     }
 
-    async fn settle(&self, run: ClaimedRun, control: Control) {
+    async fn load_and_run(&self, run: ClaimedRun, control: Control) {
         if run.cancel_requested {
             control.stop(StopReason::CancelRequested);
         }
-        let loaded = self.load(&run).await;
-        let mut context = match loaded {
-            Ok((state, agent)) => RunContext {
-                lease: run.lease,
-                state,
-                agent,
-                limits: run.limits,
-                control,
-                journal: &self.journal,
-                notifier: &self.notifier,
-                clock: &self.clock,
-                renewal: &self.renewal,
-                faults: &self.faults,
-            },
-            Err(error) => return not_loaded(&error, &control).await,
+        let (state, agent) = match self.load(&run, &control).await {
+            Ok(Some(loaded)) => loaded,
+            Ok(None) => return self.end_unread(run, &control).await,
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "the run's log does not read in this build");
+                return self.end_unread(run, &control).await;
+            }
+        };
+        let mut context = RunContext {
+            lease: run.lease,
+            written: state.totals(),
+            state,
+            agent,
+            limits: run.limits,
+            control,
+            journal: &self.journal,
+            notifier: &self.notifier,
+            clock: &self.clock,
+            renewal: &self.renewal,
+            faults: &self.faults,
         };
         let outcome = AssertUnwindSafe(run_loop(&mut context)).catch_unwind().await.unwrap_or_else(|_| Outcome::defect("panic"));
         finish(&mut context, outcome).await;
     }
 
-    async fn load(&self, run: &ClaimedRun) -> Result<(RunState, Arc<AgentDefinition>), Error> {
+    /// The run's state and its agent. None: it was told to stop before the database answered.
+    async fn load(&self, run: &ClaimedRun, control: &Control) -> Result<Option<(RunState, Arc<AgentDefinition>)>, Error> {
+        loop {
+            match self.read(run).await {
+                Err(error @ Error::Unavailable { .. }) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "the run's log could not be read; trying again");
+                    tokio::select! {
+                        _ = control.stopped() => return Ok(None),
+                        () = tokio::time::sleep(READ_AGAIN_WAIT) => {}
+                    }
+                }
+                read => return read.map(Some),
+            }
+        }
+    }
+
+    async fn read(&self, run: &ClaimedRun) -> Result<(RunState, Arc<AgentDefinition>), Error> {
         let agent = self.versions.get(&run.agent_id, &run.agent_version).await?;
         let state = self.replay.state_of(run).await?;
         self.faults.hit(Point::AfterFold).await?;
         Ok((state, agent))
     }
+
+    /// A run whose log was not read: what ends it without its log does, from the totals of its row; else it goes back to the
+    /// queue, for later.
+    async fn end_unread(&self, mut run: ClaimedRun, control: &Control) {
+        let (outcome, cancel_observed) = match control.reason() {
+            Some(reason @ (StopReason::CancelRequested | StopReason::DeadlinePassed)) => {
+                (reason.into(), reason == StopReason::CancelRequested)
+            }
+            Some(StopReason::Fenced) => return,
+            Some(StopReason::Draining | StopReason::HandBack) | None => {
+                let lease = &run.lease;
+                let delayed =
+                    self.queue.release(self.renewal.worker_id(), &[(lease.run_id(), lease.epoch())], UNREADABLE_DELAY).await;
+                if let Err(error) = delayed {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "not handed back; the renewal tries again");
+                }
+                return;
+            }
+        };
+        let mut end = End { lease: &mut run.lease, journal: &self.journal, clock: &self.clock, cancel_observed };
+        if let Err(error) = end.write(Vec::new(), run.totals, outcome).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "a run whose log does not read could not be ended");
+        }
+    }
 }
 
-/// Nothing is written: it could contradict what is there. The run stays ours and executed by nobody, so the next renewal hands
-/// it back.
-async fn not_loaded(error: &Error, control: &Control) {
-    if matches!(error, Error::Unavailable { .. }) {
-        tracing::warn!(error = error as &dyn std::error::Error, "the run's log could not be read; handing it back");
-        return;
+/// At once for a run that was claimed after its deadline: nothing of it may be begun.
+fn stop_at_deadline(run: &ClaimedRun, control: Control) -> AbortOnDropHandle<()> {
+    let deadline_in = run.deadline_in;
+    if deadline_in.is_zero() {
+        control.stop(StopReason::DeadlinePassed);
     }
-    tracing::error!(error = error as &dyn std::error::Error, "the run's log does not read in this build; holding it");
-    tokio::select! {
-        _ = control.stopped() => {}
-        () = tokio::time::sleep(UNREADABLE_HOLD) => {}
-    }
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        tokio::time::sleep(deadline_in).await;
+        control.stop(StopReason::DeadlinePassed);
+    }))
 }

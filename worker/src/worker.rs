@@ -12,7 +12,7 @@ use baton_core::clock::Clock;
 use baton_core::config::{Config, Notifications};
 use baton_core::db::{self, Role};
 use baton_core::execution::maintenance::{Maintenance, Swept};
-use baton_core::execution::{Journal, Queue, Replay, WorkerIdentity, Workers};
+use baton_core::execution::{ClaimedRun, Journal, Queue, Replay, WorkerIdentity, Workers};
 use baton_core::fault::{Faults, Point};
 use baton_core::notify::{Channel, Heard, Listener, Notifier};
 use rand::Rng;
@@ -36,6 +36,7 @@ pub struct Worker {
     pub(crate) executions: Executions,
     supervisor: Arc<Supervisor>,
     queue: Queue,
+    notifier: Notifier,
     slots: Slots,
     /// A run may be due.
     wake: Arc<Notify>,
@@ -64,13 +65,22 @@ impl Worker {
             slots: config.worker.slots,
         };
         let executions = Executions::default();
-        let workers =
-            Workers::new(db::connect(&baton_core::config::Database { pool: 1, ..config.database.clone() }, Role::Worker)?);
-        let renewal = Renewal::new(workers, identity, config.worker.lease, executions.clone(), clock.clone(), faults.clone());
+        let queue = Queue::new(pool.clone(), notifier.clone(), config.tenant.max_running);
+        let workers = Workers::new(db::options(&config.database, Role::Worker)?, config.worker.lease);
+        let renewal = Renewal::new(
+            workers,
+            queue.clone(),
+            identity,
+            config.worker.lease,
+            executions.clone(),
+            clock.clone(),
+            faults.clone(),
+        );
         let supervisor = Supervisor {
             versions: Versions::new(pool.clone()),
             replay: Replay::new(pool.clone(), config.execution.history_tokens),
             journal: Journal::start(pool.clone(), notifier.clone(), faults.clone()),
+            queue: queue.clone(),
             notifier: notifier.clone(),
             clock: clock.clone(),
             renewal: renewal.clone(),
@@ -84,7 +94,8 @@ impl Worker {
             renewal,
             executions,
             supervisor: Arc::new(supervisor),
-            queue: Queue::new(pool.clone(), notifier.clone(), config.tenant.max_running),
+            queue,
+            notifier: notifier.clone(),
             slots: Slots::new(config.worker.slots),
             wake: Arc::default(),
             renew_now: Arc::default(),
@@ -94,10 +105,14 @@ impl Worker {
     }
 
     /// Executes runs until the token is cancelled; then drains, hands back what is left, and returns. To be registered first.
-    pub async fn run(self, shutdown: CancellationToken) {
+    ///
+    /// # Errors
+    /// `Internal` where a task beside the loop ended, which none does by itself: a worker that renews or listens no more must
+    /// not go on, and whoever supervises the process starts it again.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
         let mut beside = JoinSet::new();
         beside.spawn(self.clone().renew_for_ever());
-        beside.spawn(self.clone().sweep_for_ever(shutdown.clone()));
+        beside.spawn(self.clone().sweep_for_ever());
         beside.spawn(self.clone().hear_for_ever());
         while !shutdown.is_cancelled() {
             // Interest is registered before the query: a wake-up in between is not lost.
@@ -118,10 +133,19 @@ impl Worker {
                 () = self.slots.freed(), if self.slots.room().is_tight() => {}
                 () = tokio::time::sleep(jittered(self.config.worker.poll_interval)) => {}
                 () = shutdown.cancelled() => {}
+                ended = beside.join_next() => {
+                    tracing::error!(?ended, "a task beside the loop has ended");
+                    return Err(Error::internal("a task of the worker has ended"));
+                }
             }
         }
-        self.drain().await; // while renewals go on, and cancellations are seen
-        beside.shutdown().await;
+        let is_empty = self.drain().await; // while renewals go on, and cancellations are seen
+        beside.shutdown().await; // or the next renewal would find us retired, and begin anew
+        if is_empty {
+            self.retire().await;
+        }
+        self.notifier.flush().await;
+        Ok(())
     }
 
     /// Makes the process known. Nothing can be claimed before.
@@ -167,28 +191,24 @@ impl Worker {
         if room.is_empty() || !self.renewal.is_fresh() {
             return Ok(Vec::new());
         }
-        self.executions.begin_claim();
-        let claimed = self.queue.claim(self.renewal.worker_id(), room).await;
-        let mut started = Vec::new();
-        let claimed = match claimed {
-            Ok(claimed) if !claimed.is_empty() => self.faults.hit(Point::AfterClaim).await.map(|()| claimed),
-            other => other,
-        };
-        if let Ok(claimed) = claimed {
-            for run in claimed {
-                let slot = self.slots.take(run.priority);
-                let control = self.executions.register(run.lease.run_id(), run.lease.epoch());
-                let supervisor = Arc::clone(&self.supervisor);
-                started.push(tokio::spawn(async move {
-                    supervisor.execute(run, control).await;
-                    drop(slot);
-                }));
-            }
-            self.executions.end_claim();
-            return Ok(started);
+        let claiming = self.executions.claiming();
+        let claimed = self.queue.claim(self.renewal.worker_id(), room).await?;
+        if !claimed.is_empty() {
+            self.faults.hit(Point::AfterClaim).await?;
         }
-        self.executions.end_claim();
-        claimed.map(|_| started)
+        let started = claimed.into_iter().map(|run| self.start(run)).collect();
+        drop(claiming);
+        Ok(started)
+    }
+
+    fn start(&self, run: ClaimedRun) -> JoinHandle<()> {
+        let slot = self.slots.take(run.priority);
+        let control = self.executions.register(run.lease.run_id(), run.lease.epoch());
+        let supervisor = Arc::clone(&self.supervisor);
+        tokio::spawn(async move {
+            supervisor.execute(run, control).await;
+            drop(slot);
+        })
     }
 
     async fn renew_for_ever(self) {
@@ -207,9 +227,11 @@ impl Worker {
         }
     }
 
-    async fn sweep_for_ever(self, shutdown: CancellationToken) {
-        while !shutdown.is_cancelled() {
-            if let Err(error) = self.sweep().await {
+    async fn sweep_for_ever(self) {
+        loop {
+            if self.renewal.is_steady(self.config.worker.renew)
+                && let Err(error) = self.sweep().await
+            {
                 tracing::warn!(error = &error as &dyn std::error::Error, "maintenance did not finish; trying again");
             }
             tokio::time::sleep(jittered(self.config.worker.sweep_interval)).await;

@@ -27,8 +27,7 @@ pub(crate) async fn run(global: &Global, args: Worker) -> Result<(), Failure> {
         let ready = ProcessReady { pid: std::process::id(), url: None };
         ready::write(&file, &ready).map_err(|error| Failure::unavailable("the ready file", &error))?;
     }
-    worker.run(shutdown).await;
-    Ok(())
+    Ok(worker.run(shutdown).await?)
 }
 
 fn hostname() -> String {

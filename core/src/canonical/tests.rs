@@ -1,8 +1,9 @@
 use super::*;
 
 fn check(input: &str, expected: Result<&str, NotCanonical>) {
+    let expected = expected.as_ref().map(|text| *text);
     let got = parse(input.as_bytes()).and_then(|value| text(&value));
-    assert_eq!(got.as_deref().map_err(Clone::clone), expected, "{input}");
+    assert_eq!(got.as_deref(), expected, "{input}");
 }
 
 #[test]
@@ -42,7 +43,7 @@ fn nesting_is_bounded() {
 #[test]
 fn a_user_cannot_forge_a_number() {
     // The key that serde_json uses inside, sent by a client: whatever comes of it must parse and be a number or an error.
-    let forged = format!("{{{:?}:\"1\"}}", NUMBER_TOKEN);
+    let forged = format!("{{{NUMBER_TOKEN:?}:\"1\"}}");
     assert!(matches!(parse(forged.as_bytes()), Ok(Value::Number(_)) | Err(_)));
 }
 

@@ -6,4 +6,4 @@ mod retry;
 
 pub use connect::{Role, connect, options};
 pub use migrate::{SchemaError, apply_migrations, check_schema, pending_migrations};
-pub(crate) use retry::{constraint, repeat_when_lost};
+pub(crate) use retry::{answered, constraint, is_lost, is_victim, repeat_when_lost};

@@ -12,6 +12,10 @@ const LOST_TRIES_MAX: u32 = 6;
 /// Wait before the next try, doubled each time: six tries span about three seconds, which a fast restart takes.
 const LOST_WAIT: Duration = Duration::from_millis(100);
 
+/// Longest wait for an answer: longer than any statement may take, so that only a connection that is dead without saying so
+/// (a lost route, a frozen peer) runs into it.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// The name of the constraint that a statement violated; stores map it to an error.
 pub(crate) fn constraint(error: &sqlx::Error) -> Option<&str> {
     error.as_database_error().and_then(DatabaseError::constraint)
@@ -29,7 +33,7 @@ where
     let mut wait = LOST_WAIT;
     let mut was_victim = false;
     for _ in 1..LOST_TRIES_MAX {
-        match run().await {
+        match answered(ANSWER_TIMEOUT, run()).await {
             Err(error) if is_victim(&error) && !was_victim => {
                 tracing::warn!(code = sqlstate(&error), "chosen as a victim; trying once more");
                 was_victim = true;
@@ -42,19 +46,27 @@ where
             answer => return answer,
         }
     }
-    run().await
+    answered(ANSWER_TIMEOUT, run()).await
+}
+
+/// Waits for an answer, so long and no longer; then it is lost like any other.
+pub(crate) async fn answered<T>(
+    within: Duration,
+    answer: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, sqlx::Error> {
+    tokio::time::timeout(within, answer).await.unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
 }
 
 fn sqlstate(error: &sqlx::Error) -> Option<String> {
     error.as_database_error().and_then(DatabaseError::code).map(Into::into)
 }
 
-fn is_victim(error: &sqlx::Error) -> bool {
+pub(crate) fn is_victim(error: &sqlx::Error) -> bool {
     sqlstate(error).is_some_and(|code| code == "40P01" || code == "40001")
 }
 
 /// The connection went away under the statement (08), the server is stopping or starting (57P01 to 57P03).
-fn is_lost(error: &sqlx::Error) -> bool {
+pub(crate) fn is_lost(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) => true,
         _ => sqlstate(error).is_some_and(|code| code.starts_with("08") || matches!(code.as_str(), "57P01" | "57P02" | "57P03")),

@@ -27,12 +27,9 @@ pub enum DecodeError {
     UnknownType,
     #[error("an event `{event_type}` has schema version {version}, newer than this program")]
     NewerVersion { event_type: EventType, version: i16 },
-    #[error("the body of an event `{event_type}` does not decode")]
-    Body {
-        event_type: EventType,
-        #[source]
-        source: serde_json::Error,
-    },
+    /// Without the parser's words, which quote what people and models said.
+    #[error("the body of an event `{event_type}` does not decode, at column {column}")]
+    Body { event_type: EventType, column: usize },
 }
 
 macro_rules! events {
@@ -65,7 +62,7 @@ macro_rules! events {
                     return Err(DecodeError::NewerVersion { event_type, version });
                 }
                 let decoded = match event_type { $(EventType::$variant => serde_json::from_str(body).map(Self::$variant),)* };
-                decoded.map_err(|source| DecodeError::Body { event_type, source })
+                decoded.map_err(|error: serde_json::Error| DecodeError::Body { event_type, column: error.column() })
             }
         }
     };

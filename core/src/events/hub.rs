@@ -12,6 +12,7 @@ use sqlx::postgres::PgConnectOptions;
 use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
+use crate::db;
 use crate::events::event::{Event, EventType};
 use crate::events::frame;
 use crate::events::log::{self, StoredEvent};
@@ -20,6 +21,9 @@ use crate::notify::{Channel, Heard, Listener};
 
 /// One query for all watched sessions, so often: the latency of an event whose wake-up was lost.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Longest wait for the answer to a read, pool and connection included: a dead connection must not silence a session.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Wait after a read that the database did not answer.
 const READ_RETRY_WAIT: Duration = Duration::from_millis(250);
@@ -158,7 +162,7 @@ impl Feed {
     async fn read(&self, pool: &PgPool) -> Result<(), sqlx::Error> {
         loop {
             let head = self.ring().head();
-            let page = log::read_after(pool, self.session_id, head, log::PAGE_ROWS).await?;
+            let page = db::answered(READ_TIMEOUT, log::read_after(pool, self.session_id, head, log::PAGE_ROWS)).await?;
             if !page.events.is_empty() {
                 self.change(|ring| {
                     for event in &page.events {
@@ -237,7 +241,7 @@ async fn poll(hub: Weak<Shared>) {
         if watched.is_empty() {
             continue;
         }
-        match log::heads(&hub.pool, &watched).await {
+        match db::answered(READ_TIMEOUT, log::heads(&hub.pool, &watched)).await {
             Ok(heads) => {
                 for (session_id, sequence) in heads {
                     if let Some(feed) = hub.feed(session_id) {

@@ -11,11 +11,12 @@ use sqlx::PgPool;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
+use crate::db;
 use crate::error::Error;
 use crate::events::Event;
 use crate::execution::lease::Lease;
 use crate::execution::settle::{self, AppendRow, Appended, Ending, EventRow};
-use crate::execution::state::RunState;
+use crate::execution::state::Totals;
 use crate::fault::{Faults, Point};
 use crate::notify::{Hint, Notifier};
 
@@ -25,17 +26,20 @@ const BATCH_RUNS_MAX: usize = 64;
 /// Bytes of bodies of one statement, after which the rest waits for the next.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// Longest wait for an answer: longer than a statement may take, shorter than anybody should wait for a dead connection.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// Tries of a write whose answer is lost, a wait between them that doubles up to the bound: longer than a restart of the
 /// database takes. A worker that cannot renew meanwhile is told so by its own clock.
 const LOST_TRIES_MAX: u32 = 24;
 const LOST_WAIT: Duration = Duration::from_millis(50);
 const LOST_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// What a run writes next. The totals are those of the fold with these events.
+/// What a run writes next. The totals are those of the fold with these events in it.
 #[derive(Debug)]
 pub struct Append<'a> {
     pub events: &'a [Event],
-    pub state: &'a RunState,
+    pub totals: Totals,
     pub ending: Option<Ending>,
     /// The worker has seen the request to cancel.
     pub cancel_observed: bool,
@@ -47,7 +51,11 @@ pub enum WriteError {
     /// The lease is lost: somebody else may execute the run. A value, not an accident: stop at once, write nothing more.
     #[error("the lease is lost")]
     Fenced,
-    /// The database refused it.
+    /// The database did not answer for so long that it was given up: it may have been written. As good as fenced: whoever
+    /// reads the log next knows.
+    #[error("the database does not answer")]
+    Unanswered,
+    /// The database refused it: a defect.
     #[error("the write was refused")]
     Refused(#[source] Arc<Error>),
 }
@@ -90,8 +98,8 @@ impl Journal {
             epoch: lease.epoch(),
             appends: lease.appends(),
             ending: append.ending,
-            step_count: i32::try_from(append.state.step).unwrap_or(i32::MAX),
-            usage: append.state.usage,
+            step_count: i32::try_from(append.totals.step_count).unwrap_or(i32::MAX),
+            usage: append.totals.usage,
             cancel_observed: append.cancel_observed,
             events: append
                 .events
@@ -117,7 +125,7 @@ struct Writing {
     notifier: Notifier,
     faults: Faults,
     members: mpsc::Receiver<Member>,
-    /// Taken, and too large for the batch that it was taken for.
+    /// Taken, and not for the batch that it was taken for.
     left_over: Option<Member>,
 }
 
@@ -142,7 +150,9 @@ impl Writing {
         while batch.len() < BATCH_RUNS_MAX {
             let Ok(member) = self.members.try_recv() else { break };
             bytes += member.bytes();
-            if bytes > BATCH_BYTES_MAX {
+            // A run twice: an execution that was fenced and its successor in the same process. The statement takes a run once.
+            let is_twice = batch.iter().any(|other| other.row.run_id == member.row.run_id);
+            if bytes > BATCH_BYTES_MAX || is_twice {
                 self.left_over = Some(member);
                 break;
             }
@@ -186,41 +196,50 @@ impl Writing {
     /// doubled; what is then absent is looked up.
     async fn commit(&self, rows: &[AppendRow]) -> Result<HashMap<Uuid, Result<i64, WriteError>>, WriteError> {
         let mut wait = LOST_WAIT;
-        let mut was_lost = false;
+        let mut was_victim = false;
         for _ in 0..LOST_TRIES_MAX {
             self.faults.hit(Point::BeforeAppend).await.map_err(refused)?;
-            match settle::append_and_settle(&self.pool, rows).await {
+            match db::answered(ANSWER_TIMEOUT, settle::append_and_settle(&self.pool, rows)).await {
                 Ok(appended) => {
                     self.faults.hit(Point::AfterAppend).await.map_err(refused)?;
-                    return self.answers(rows, appended, was_lost).await.map_err(refused);
+                    return self.answers(rows, appended).await;
                 }
-                Err(error) => match Error::from(error) {
-                    unavailable @ Error::Unavailable { .. } => {
-                        tracing::warn!(error = &unavailable as &dyn std::error::Error, "a write had no answer; asking again");
-                        was_lost = true;
-                        tokio::time::sleep(wait).await;
-                        wait = (wait * 2).min(LOST_WAIT_MAX);
-                    }
-                    other => return Err(refused(other)),
-                },
+                Err(error) if db::is_victim(&error) && !was_victim => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "chosen as a victim; writing once more");
+                    was_victim = true;
+                }
+                Err(error) if db::is_lost(&error) || matches!(error, sqlx::Error::PoolTimedOut) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "a write had no answer; asking again");
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(LOST_WAIT_MAX);
+                }
+                Err(error) => {
+                    return Err(match Error::from(error) {
+                        // Cancelled by its time limit: somebody holds a row. In a batch that is one member's trouble.
+                        Error::Unavailable { .. } => WriteError::Unanswered,
+                        other => refused(other),
+                    });
+                }
             }
         }
-        Err(refused(Error::Unavailable { retry_after_seconds: 0, source: None }))
+        Err(WriteError::Unanswered)
     }
 
+    /// What became of each row. One that is absent was committed by an earlier try whose answer was lost, or is fenced.
     async fn answers(
         &self,
         rows: &[AppendRow],
         appended: Vec<Appended>,
-        was_lost: bool,
-    ) -> Result<HashMap<Uuid, Result<i64, WriteError>>, Error> {
+    ) -> Result<HashMap<Uuid, Result<i64, WriteError>>, WriteError> {
         let mut answers: HashMap<Uuid, Result<i64, WriteError>> =
             appended.into_iter().map(|row| (row.run_id, Ok(row.last_sequence))).collect();
         let absent: Vec<&AppendRow> = rows.iter().filter(|row| !answers.contains_key(&row.run_id)).collect();
-        if was_lost && !absent.is_empty() {
+        if !absent.is_empty() {
             // A new statement: the snapshot of the one before may not show what it had waited for.
-            for before in settle::committed_before(&self.pool, &absent).await? {
-                answers.insert(before.run_id, Ok(before.last_sequence));
+            let before = db::repeat_when_lost(|| settle::committed_before(&self.pool, &absent)).await;
+            match before {
+                Ok(before) => answers.extend(before.into_iter().map(|row| (row.run_id, Ok(row.last_sequence)))),
+                Err(_) => answers.extend(absent.iter().map(|row| (row.run_id, Err(WriteError::Unanswered)))),
             }
         }
         Ok(answers)

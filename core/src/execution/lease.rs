@@ -1,14 +1,18 @@
 //! Who executes what. Liveness belongs to the worker process; a [`Lease`] is the proof that it owns a run.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::PgPool;
+use sqlx::ConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use crate::config::Slots;
+use crate::db;
 use crate::error::Error;
 
-/// Proof of ownership of one run, from one claim. Every write of a worker names it; nothing outside this file makes one.
+/// Proof of ownership of one run, from one claim. Every write of an execution names it, and only a claim makes one.
 #[derive(Debug)]
 pub struct Lease {
     run_id: Uuid,
@@ -69,29 +73,37 @@ pub struct OwnedRun {
     pub cancel_requested: bool,
 }
 
-/// The rows of workers. Its pool is one connection of its own, which the work cannot starve.
+/// The part of a lease after which a renewal without an answer is tried again on a new connection: three tries in a lease.
+const ANSWER_PART: u32 = 4;
+
+/// The rows of workers, on one connection of their own, which the work cannot starve. One that fails, or does not answer in
+/// time, is not used again.
 #[derive(Debug, Clone)]
 pub struct Workers {
-    pool: PgPool,
+    options: PgConnectOptions,
+    lease: Duration,
+    connection: Arc<Mutex<Option<PgConnection>>>,
 }
 
 impl Workers {
-    pub fn new(pool: PgPool) -> Self {
-        Self { pool }
+    pub fn new(options: PgConnectOptions, lease: Duration) -> Self {
+        Self { options, lease, connection: Arc::default() }
     }
 
     /// # Errors
     /// The database's.
-    pub async fn register(&self, worker: &WorkerIdentity, lease: Duration) -> Result<(), Error> {
+    pub async fn register(&self, worker: &WorkerIdentity) -> Result<(), Error> {
+        let mut kept = self.connection.lock().await;
+        let mut connection = self.connected(kept.take()).await?;
         let slots = worker.slots;
-        sqlx::query!(
+        let registered = sqlx::query!(
             r#"
             INSERT INTO workers (id, expires_at, hostname, pid, version, slots_interactive, slots_async, slots_maintenance, slots_shared)
             VALUES ($1, now() + $2::float8 * interval '1 second', $3, $4, $5, $6, $7, $8, $9)
             ON CONFLICT (id) DO NOTHING
             "#,
             worker.id,
-            lease.as_secs_f64(),
+            self.lease.as_secs_f64(),
             worker.hostname,
             i32::try_from(worker.pid).unwrap_or(i32::MAX),
             worker.version,
@@ -100,8 +112,9 @@ impl Workers {
             i32::from(slots.maintenance),
             i32::from(slots.shared),
         )
-        .execute(&self.pool)
-        .await?;
+        .execute(&mut connection);
+        db::answered(self.answer_within(), registered).await?;
+        *kept = Some(connection);
         Ok(())
     }
 
@@ -112,8 +125,10 @@ impl Workers {
     ///
     /// # Errors
     /// The database's.
-    pub async fn renew(&self, worker_id: Uuid, lease: Duration) -> Result<Option<Vec<OwnedRun>>, Error> {
-        let rows = sqlx::query!(
+    pub async fn renew(&self, worker_id: Uuid) -> Result<Option<Vec<OwnedRun>>, Error> {
+        let mut kept = self.connection.lock().await;
+        let mut connection = self.connected(kept.take()).await?;
+        let renewed = sqlx::query!(
             r#"
             WITH me AS (
                 UPDATE workers w SET renewed_at = now(), expires_at = now() + $2::float8 * interval '1 second'
@@ -124,10 +139,11 @@ impl Workers {
             FROM me LEFT JOIN runs r ON r.lease_owner = me.id AND r.status = 'RUNNING'
             "#,
             worker_id,
-            lease.as_secs_f64(),
+            self.lease.as_secs_f64(),
         )
-        .fetch_all(&self.pool)
-        .await?;
+        .fetch_all(&mut connection);
+        let rows = db::answered(self.answer_within(), renewed).await?;
+        *kept = Some(connection);
         if rows.is_empty() {
             return Ok(None);
         }
@@ -138,50 +154,28 @@ impl Workers {
         Ok(Some(owned.collect()))
     }
 
-    /// Hands runs back to the queue: due at once, no loss counted. Those that are not ours any more are left alone.
-    ///
-    /// # Errors
-    /// The database's.
-    pub async fn release(&self, worker_id: Uuid, runs: &[(Uuid, i32)]) -> Result<u64, Error> {
-        let (ids, epochs): (Vec<Uuid>, Vec<i32>) = runs.iter().copied().unzip();
-        let released = sqlx::query!(
-            r#"
-            WITH own AS MATERIALIZED (
-                -- The guard, under the row's lock; runs in order of id.
-                SELECT r.id AS run_id, r.session_id
-                FROM runs r JOIN unnest($2::uuid[], $3::int4[]) AS w(run_id, epoch) ON w.run_id = r.id
-                WHERE r.status = 'RUNNING' AND r.lease_owner = $1::uuid AND r.lease_epoch = w.epoch
-                ORDER BY r.id FOR NO KEY UPDATE OF r
-            ), ses AS MATERIALIZED (
-                SELECT s.id, own.run_id FROM sessions s JOIN own ON own.session_id = s.id ORDER BY s.id FOR NO KEY UPDATE OF s
-            ), num AS (
-                UPDATE sessions s SET last_sequence = s.last_sequence + 1 FROM ses WHERE s.id = ses.id
-                RETURNING ses.run_id, s.id AS session_id, s.last_sequence
-            ), upd AS (
-                UPDATE runs r SET status = 'QUEUED', lease_owner = NULL, resume_after = 'handed_back', status_since = now(), updated_at = now()
-                FROM num WHERE r.id = num.run_id
-                RETURNING r.id AS run_id, num.session_id, num.last_sequence
-            ), ev AS (
-                INSERT INTO events (session_id, sequence, run_id, type, schema_version, body)
-                SELECT u.session_id, u.last_sequence, u.run_id, 'run.requeued', 1, '{"cause":"handed_back"}' FROM upd u
-            )
-            SELECT upd.run_id FROM upd
-            "#,
-            worker_id,
-            &ids,
-            &epochs,
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(released.len() as u64)
-    }
-
     /// Says that the worker is gone, once it owns nothing any more, so that nobody waits for its lease to expire.
     ///
     /// # Errors
     /// The database's.
     pub async fn retire(&self, worker_id: Uuid) -> Result<(), Error> {
-        sqlx::query!("UPDATE workers SET dead = true WHERE id = $1", worker_id).execute(&self.pool).await?;
+        let mut kept = self.connection.lock().await;
+        let mut connection = self.connected(kept.take()).await?;
+        let retired = sqlx::query!("UPDATE workers SET dead = true WHERE id = $1", worker_id).execute(&mut connection);
+        db::answered(self.answer_within(), retired).await?;
+        *kept = Some(connection);
         Ok(())
+    }
+
+    /// The kept connection, or a new one. It is kept again by whoever had an answer on it.
+    async fn connected(&self, kept: Option<PgConnection>) -> Result<PgConnection, sqlx::Error> {
+        match kept {
+            Some(connection) => Ok(connection),
+            None => db::answered(self.answer_within(), self.options.connect()).await,
+        }
+    }
+
+    fn answer_within(&self) -> Duration {
+        self.lease / ANSWER_PART
     }
 }

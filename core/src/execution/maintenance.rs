@@ -16,8 +16,11 @@ const LOCK: i64 = 0x0062_6174_6f6e;
 /// stop everybody's maintenance. The sweeps are safe beside themselves; the lock only saves work.
 const LOCKED_OUT_MAX: u32 = 5;
 
-/// Keys expire after a day: looking once a minute is early enough.
-const KEYS_INTERVAL: Duration = Duration::from_secs(60);
+/// What only has to be gone some day is looked at once a minute.
+const CLEANING_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How long a dead worker is shown. Far beyond any statement's time limit: a claim under way still needs its row.
+const DEAD_WORKER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Debug)]
 pub struct Maintenance {
@@ -26,7 +29,7 @@ pub struct Maintenance {
     lease_losses_max: i32,
     locked_out: u32,
     /// By the caller's clock.
-    keys_due: Duration,
+    cleaning_due: Duration,
 }
 
 /// What a pass did.
@@ -39,7 +42,7 @@ pub struct Swept {
 
 impl Maintenance {
     pub fn new(pool: PgPool, notifier: Notifier, lease_losses_max: u16) -> Self {
-        Self { pool, notifier, lease_losses_max: i32::from(lease_losses_max), locked_out: 0, keys_due: Duration::ZERO }
+        Self { pool, notifier, lease_losses_max: i32::from(lease_losses_max), locked_out: 0, cleaning_due: Duration::ZERO }
     }
 
     /// One pass; `None` where another worker is at it. `elapsed` is the caller's monotonic time.
@@ -62,9 +65,10 @@ impl Maintenance {
             }
         }
         drop(conn);
-        if elapsed >= self.keys_due {
-            self.keys_due = elapsed + KEYS_INTERVAL;
+        if elapsed >= self.cleaning_due {
+            self.cleaning_due = elapsed + CLEANING_INTERVAL;
             idempotency::remove_expired(&self.pool).await?;
+            forget_dead_workers(&self.pool).await?;
         }
         swept.map(Some)
     }
@@ -94,4 +98,17 @@ impl Maintenance {
         let failed = lost.iter().filter(|run| run.failed).count();
         Ok(Swept { workers_marked_dead: dead.len(), runs_requeued: lost.len() - failed, runs_failed: failed + overdue.len() })
     }
+}
+
+async fn forget_dead_workers(pool: &PgPool) -> Result<(), Error> {
+    sqlx::query!(
+        r#"
+        DELETE FROM workers w WHERE w.dead AND w.expires_at < now() - $1::float8 * interval '1 second'
+          AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.lease_owner = w.id AND r.status = 'RUNNING')
+        "#,
+        DEAD_WORKER_KEPT.as_secs_f64(),
+    )
+    .execute(pool)
+    .await?;
+    Ok(())
 }

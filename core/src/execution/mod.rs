@@ -15,4 +15,4 @@ pub use lease::{Lease, OwnedRun, WorkerIdentity, Workers};
 pub use queue::{ClaimedRun, Queue, Room};
 pub use replay::Replay;
 pub use settle::{CancelOutcome, Ending};
-pub use state::{CallStage, FoldError, PendingCall, RunState};
+pub use state::{CallStage, FoldError, PendingCall, RunState, Totals};

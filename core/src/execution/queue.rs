@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use rust_decimal::Decimal;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::error::Error;
 use crate::execution::lease::Lease;
+use crate::execution::state::Totals;
 use crate::notify::{Hint, Notifier};
 use crate::principal::Principal;
-use crate::runs::{LimitsView, Priority};
+use crate::runs::{LimitsView, Priority, Usage};
 use crate::scope::Scope;
 
 /// Free slots: floors of each class, and shared ones.
@@ -49,6 +51,8 @@ pub struct ClaimedRun {
     /// The newest event of the session: the second of the two that the claim wrote.
     pub last_sequence: i64,
     pub cancel_requested: bool,
+    /// Of the row, for whoever cannot read the log.
+    pub totals: Totals,
 }
 
 #[derive(Debug, Clone)]
@@ -139,6 +143,8 @@ impl Queue {
                 RETURNING r.id AS run_id, r.session_id, r.tenant_id, r.principal_id, r.scopes, r.agent_id, r.agent_version,
                     r.priority, r.traceparent, r.max_steps, r.max_model_calls, r.max_tool_calls, r.max_input_tokens,
                     r.max_output_tokens, r.max_cost_usd, r.deadline_at, r.first_sequence, num.last_sequence, r.lease_epoch, r.appends,
+                    r.step_count, r.input_tokens, r.cached_input_tokens, r.cache_write_input_tokens, r.output_tokens,
+                    r.reasoning_tokens, r.model_calls, r.tool_calls, r.cost_usd,
                     num.started_at IS NULL AS first_start, num.resume_after,
                     r.cancel_requested_at IS NOT NULL AS cancel_requested,
                     extract(epoch FROM r.deadline_at - now())::float8 AS deadline_in_seconds
@@ -153,7 +159,9 @@ impl Queue {
             SELECT upd.run_id, upd.session_id, upd.tenant_id, upd.principal_id, upd.scopes, upd.agent_id, upd.agent_version,
                 upd.priority, upd.traceparent, upd.max_steps, upd.max_model_calls, upd.max_tool_calls, upd.max_input_tokens,
                 upd.max_output_tokens, upd.max_cost_usd, upd.deadline_at, upd.first_sequence, upd.last_sequence, upd.lease_epoch,
-                upd.appends, upd.cancel_requested AS "cancel_requested!", upd.deadline_in_seconds AS "deadline_in_seconds!"
+                upd.appends, upd.step_count, upd.input_tokens, upd.cached_input_tokens, upd.cache_write_input_tokens,
+                upd.output_tokens, upd.reasoning_tokens, upd.model_calls, upd.tool_calls, upd.cost_usd,
+                upd.cancel_requested AS "cancel_requested!", upd.deadline_in_seconds AS "deadline_in_seconds!"
             FROM upd
             "#,
             worker_id,
@@ -168,6 +176,51 @@ impl Queue {
         self.notifier
             .send(claimed.iter().map(|run| Hint::Events { session_id: run.lease.session_id(), sequence: run.last_sequence }));
         Ok(claimed)
+    }
+
+    /// Puts runs back that a worker owns and does not execute: no loss counted, due after `delay`. Those that are not its own
+    /// any more are left alone. How many went back.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn release(&self, worker_id: Uuid, runs: &[(Uuid, i32)], delay: Duration) -> Result<usize, Error> {
+        let (ids, epochs): (Vec<Uuid>, Vec<i32>) = runs.iter().copied().unzip();
+        let released = sqlx::query!(
+            r#"
+            WITH own AS MATERIALIZED (
+                -- The guard, under the row's lock; runs in order of id.
+                SELECT r.id AS run_id, r.session_id
+                FROM runs r JOIN unnest($2::uuid[], $3::int4[]) AS w(run_id, epoch) ON w.run_id = r.id
+                WHERE r.status = 'RUNNING' AND r.lease_owner = $1::uuid AND r.lease_epoch = w.epoch
+                ORDER BY r.id FOR NO KEY UPDATE OF r
+            ), ses AS MATERIALIZED (
+                SELECT s.id, own.run_id FROM sessions s JOIN own ON own.session_id = s.id ORDER BY s.id FOR NO KEY UPDATE OF s
+            ), num AS (
+                UPDATE sessions s SET last_sequence = s.last_sequence + 1 FROM ses WHERE s.id = ses.id
+                RETURNING ses.run_id, s.id AS session_id, s.last_sequence
+            ), upd AS (
+                UPDATE runs r SET status = 'QUEUED', lease_owner = NULL, resume_after = 'handed_back', status_since = now(), updated_at = now(),
+                    scheduled_for = CASE WHEN $4::float8 > 0 THEN now() + $4::float8 * interval '1 second' END
+                FROM num WHERE r.id = num.run_id
+                RETURNING r.id AS run_id, num.session_id, num.last_sequence
+            ), ev AS (
+                INSERT INTO events (session_id, sequence, run_id, type, schema_version, body)
+                SELECT u.session_id, u.last_sequence, u.run_id, 'run.requeued', 1, '{"cause":"handed_back"}' FROM upd u
+            )
+            SELECT upd.session_id, upd.last_sequence FROM upd
+            "#,
+            worker_id,
+            &ids,
+            &epochs,
+            delay.as_secs_f64(),
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        self.notifier.send(released.iter().map(|row| Hint::Events { session_id: row.session_id, sequence: row.last_sequence }));
+        if !released.is_empty() {
+            self.notifier.send([Hint::Queue]);
+        }
+        Ok(released.len())
     }
 }
 
@@ -186,12 +239,21 @@ struct Row {
     max_tool_calls: i32,
     max_input_tokens: Option<i64>,
     max_output_tokens: Option<i64>,
-    max_cost_usd: Option<rust_decimal::Decimal>,
+    max_cost_usd: Option<Decimal>,
     deadline_at: OffsetDateTime,
     first_sequence: i64,
     last_sequence: i64,
     lease_epoch: i32,
     appends: i32,
+    step_count: i32,
+    input_tokens: i64,
+    cached_input_tokens: i64,
+    cache_write_input_tokens: i64,
+    output_tokens: i64,
+    reasoning_tokens: i64,
+    model_calls: i32,
+    tool_calls: i32,
+    cost_usd: Option<Decimal>,
     cancel_requested: bool,
     deadline_in_seconds: f64,
 }
@@ -220,6 +282,19 @@ impl Row {
             first_sequence: self.first_sequence,
             last_sequence: self.last_sequence,
             cancel_requested: self.cancel_requested,
+            totals: Totals {
+                step_count: u32::try_from(self.step_count).map_err(Error::internal)?,
+                usage: Usage {
+                    cache_write_input_tokens: self.cache_write_input_tokens,
+                    cached_input_tokens: self.cached_input_tokens,
+                    cost_usd: self.cost_usd.map(|cost| cost.normalize()),
+                    input_tokens: self.input_tokens,
+                    model_calls: self.model_calls,
+                    output_tokens: self.output_tokens,
+                    reasoning_tokens: self.reasoning_tokens,
+                    tool_calls: self.tool_calls,
+                },
+            },
         })
     }
 }

@@ -42,6 +42,13 @@ pub struct RunState {
     unpriced: bool,
 }
 
+/// The counters that a run's row holds: totals of the fold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub step_count: u32,
+    pub usage: Usage,
+}
+
 /// A call that the model asked for and that has no result yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingCall {
@@ -106,6 +113,10 @@ impl RunState {
             failure: None,
             unpriced: false,
         }
+    }
+
+    pub fn totals(&self) -> Totals {
+        Totals { step_count: self.step, usage: self.usage }
     }
 
     /// # Errors

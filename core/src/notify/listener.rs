@@ -36,7 +36,7 @@ impl Listener {
         Self { options, channels, connected: None, wait: RECONNECT_WAIT }
     }
 
-    /// The next thing that is heard; never ends. Every kind of failure ends in a rebuilt connection.
+    /// The next thing that is heard; never ends. Whatever the connection fails with, it is built anew.
     pub async fn next(&mut self) -> Heard {
         loop {
             let Some(listener) = &mut self.connected else {

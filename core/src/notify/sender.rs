@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::db;
 use crate::notify::live::{Delta, LiveBuffer};
 use crate::notify::{Channel, PAYLOAD_BYTES_MAX};
 
@@ -20,6 +21,9 @@ const BATCH_MAX: usize = 1_024;
 
 /// Deltas leave at most this often: fast enough to read along, a thirtieth of the statements that single tokens would cost.
 const LIVE_INTERVAL: Duration = Duration::from_millis(30);
+
+/// Longest wait until hints are sent, connecting included; then the connection is given up.
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Wait after a failed connection: hints of a second are worth less than a hot loop costs.
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);
@@ -74,7 +78,7 @@ impl Notifier {
     }
 
     /// Waits until what was sent before has left this process: for one that is about to end.
-    pub(crate) async fn flush(&self) {
+    pub async fn flush(&self) {
         let Some(sender) = &self.messages else { return };
         let (done, flushed) = oneshot::channel();
         if sender.send(Message::Flush(done)).await.is_ok() {
@@ -94,13 +98,18 @@ struct Sending {
 impl Sending {
     async fn run(mut self) {
         loop {
-            let due = self.live_due.unwrap_or_else(|| Instant::now() + RECONNECT_WAIT);
+            let live_due = async {
+                match self.live_due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 message = self.messages.recv() => match message {
                     Some(message) => self.take(message).await,
                     None => break,
                 },
-                () = tokio::time::sleep_until(due), if self.live_due.is_some() => self.flush(Vec::new()).await,
+                () = live_due => self.flush(Vec::new()).await,
             }
         }
         self.flush(Vec::new()).await;
@@ -141,7 +150,7 @@ impl Sending {
         if all.is_empty() {
             return;
         }
-        if let Err(error) = self.notify(&all).await {
+        if let Err(error) = db::answered(SEND_TIMEOUT, self.notify(&all)).await {
             tracing::debug!(error = &error as &dyn std::error::Error, "hints were not sent");
             self.connection = None;
             tokio::time::sleep(RECONNECT_WAIT).await;

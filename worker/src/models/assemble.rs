@@ -31,6 +31,8 @@ pub(crate) struct Turn {
 pub(crate) struct Assembler {
     text: String,
     calls: BTreeMap<u32, ToolCall>,
+    /// More came than is kept.
+    overflowed: bool,
 }
 
 impl Assembler {
@@ -39,16 +41,19 @@ impl Assembler {
         match event {
             ModelEvent::ReasoningDelta(_) => None,
             ModelEvent::TextDelta(text) => {
-                self.text.push_str(&text);
+                self.overflowed |= !push_within(&mut self.text, &text, TEXT_BYTES_MAX);
                 None
             }
             ModelEvent::ToolCallDelta { index, call_id, name, arguments } => {
-                if call_id.len() > NAME_BYTES_MAX || name.len() > NAME_BYTES_MAX || self.calls.len() > CALLS_MAX {
+                if call_id.len() > NAME_BYTES_MAX
+                    || name.len() > NAME_BYTES_MAX
+                    || (self.calls.len() == CALLS_MAX && !self.calls.contains_key(&index))
+                {
                     return Some(Err(ModelError::Protocol));
                 }
                 let call =
                     self.calls.entry(index).or_insert_with(|| ToolCall { arguments_raw: String::new(), call_id, index, name });
-                call.arguments_raw.push_str(&arguments);
+                self.overflowed |= !push_within(&mut call.arguments_raw, &arguments, ARGUMENTS_BYTES_MAX);
                 None
             }
             ModelEvent::Completed { stop, usage } => Some(std::mem::take(self).finish(stop, usage)),
@@ -60,7 +65,8 @@ impl Assembler {
         if self.text.is_empty() && self.calls.is_empty() {
             return Err(ModelError::Empty);
         }
-        let (text, mut truncated) = fit(&self.text, TEXT_BYTES_MAX);
+        let (text, cut) = fit(&self.text, TEXT_BYTES_MAX);
+        let mut truncated = cut || self.overflowed;
         let mut tool_calls: Vec<ToolCall> = self.calls.into_values().collect();
         if has_duplicate_ids(&tool_calls) {
             return Err(ModelError::Protocol); // a result could not be told apart from another's
@@ -74,6 +80,15 @@ impl Assembler {
         }
         Ok(Turn { text: text.to_owned(), tool_calls, stop, usage, truncated })
     }
+}
+
+/// Takes no more than would be kept: a model that never stops must not fill the memory. False: something was left out.
+fn push_within(text: &mut String, more: &str, bytes_max: usize) -> bool {
+    let fits = text.len() + more.len() <= bytes_max;
+    if fits {
+        text.push_str(more);
+    }
+    fits
 }
 
 fn has_duplicate_ids(calls: &[ToolCall]) -> bool {

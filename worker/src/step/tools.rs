@@ -16,6 +16,9 @@ use crate::run_loop::{Flow, Outcome, RunContext};
 /// Bytes of a result as JSON; with its frame it fits the body of an event.
 const RESULT_BYTES_MAX: usize = 200 * 1024;
 
+/// Bytes of a call's arguments in canonical form, which may be longer than what the model wrote.
+const ARGUMENTS_BYTES_MAX: usize = 128 * 1024;
+
 /// Proposes the turn's calls that are not proposed, and executes those that have no result.
 pub(crate) async fn call_tools(context: &mut RunContext<'_>) -> Flow<()> {
     context.check_stop()?;
@@ -51,10 +54,10 @@ async fn propose(context: &mut RunContext<'_>) -> Flow<()> {
     context.append(proposals).await
 }
 
-/// The arguments in canonical form; null where the model's text is not a JSON object.
+/// The arguments in canonical form; null where the model's text is not a JSON object, or too long.
 fn arguments_of(call: &ToolCall) -> Value {
     let canonical = canonical::parse(call.arguments_raw.as_bytes()).and_then(|value| canonical::text(&value));
-    match canonical.ok().and_then(|text| serde_json::from_str(&text).ok()) {
+    match canonical.ok().filter(|text| text.len() <= ARGUMENTS_BYTES_MAX).and_then(|text| serde_json::from_str(&text).ok()) {
         Some(arguments @ Value::Object(_)) => arguments,
         _ => Value::Null,
     }
@@ -78,7 +81,14 @@ async fn call(context: &mut RunContext<'_>, pending: PendingCall) -> Flow<()> {
         .await;
     }
     if arguments.is_null() {
-        return fail(context, call.call_id, invocation_id, "invalid_arguments", "The arguments are not a JSON object.").await;
+        return fail(
+            context,
+            call.call_id,
+            invocation_id,
+            "invalid_arguments",
+            "The arguments are not a JSON object, or too long.",
+        )
+        .await;
     }
     if !is_started {
         context.append(vec![Event::ToolCallStarted(ToolCallMarked { call_id: call.call_id.clone(), invocation_id })]).await?;

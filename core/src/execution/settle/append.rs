@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::execution::settle::Ending;
 use crate::runs::Usage;
 
-/// What one worker writes for one run. At most one row per run and statement: a second would be skipped.
+/// What one worker writes for one run. A statement takes a run once: two rows of one run could not be told apart in it.
 #[derive(Debug)]
 pub(in crate::execution) struct AppendRow {
     pub(in crate::execution) run_id: Uuid,

@@ -1,0 +1,186 @@
+//! Nothing falls between reading the log and hearing of what follows.
+//!
+//! In most of these tests the poll, which would find whatever fell there, gets no answer.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use reqwest::StatusCode;
+use uuid::Uuid;
+
+use crate::events_proxy::Proxy;
+use crate::events_wire::{Wire, Working, append, append_and_notify};
+use crate::support::{Follower, TestApp, eventually};
+
+/// Parts of statements of the product.
+const LISTEN: &str = "LISTEN";
+const POLL: &str = "FROM sessions s WHERE s.id = ANY";
+/// The head of the session, with which a stream begins.
+const HEAD: &str = "s.last_sequence AS head";
+/// A page of the log.
+const READ: &str = "AS bytes_before";
+
+async fn behind(proxy: &Proxy) -> TestApp {
+    TestApp::start_with(|config| proxy.lead(config)).await
+}
+
+/// A session with a run that nobody executes; its newest event is the third.
+async fn queued(app: &TestApp) -> (Uuid, Uuid) {
+    let session_id = app.http.create_session("test").await;
+    (session_id, app.http.submit(session_id, "noop").await)
+}
+
+/// Long enough for the API to have come to whatever it can come to.
+async fn rounds_through_the_api(app: &TestApp, run_id: Uuid) {
+    for _ in 0..5 {
+        let (status, _) = app.http.get(&format!("/v1/runs/{run_id}")).await;
+        assert_eq!(status, StatusCode::OK);
+    }
+}
+
+fn open(app: &TestApp, run_id: Uuid, cursor: Option<i64>) -> tokio::task::JoinHandle<Wire> {
+    let http = app.http.clone();
+    tokio::spawn(async move { Wire::open(&http, run_id, cursor).await })
+}
+
+#[tokio::test]
+async fn case_a14_listen_is_confirmed_before_the_prefix_is_read() {
+    let proxy = Proxy::start().await;
+    proxy.hold(LISTEN);
+    let app = behind(&proxy).await;
+    let (session_id, run_id) = queued(&app).await;
+    proxy.holds(LISTEN).await;
+
+    let opening = open(&app, run_id, None);
+    rounds_through_the_api(&app, run_id).await;
+    assert_eq!(proxy.asked(HEAD), 0, "the head was read before LISTEN was confirmed");
+    let injected = append(&mut app.pool.acquire().await.unwrap(), session_id, Some(run_id)).await;
+    proxy.hold(POLL);
+    proxy.release(LISTEN);
+
+    let mut wire = opening.await.unwrap();
+    wire.until_sequence(injected).await;
+    assert_eq!((wire.sequences(), injected), (vec![2, 3, 4], 4));
+    app.work().await;
+    wire.to_end().await;
+    app.finish().await;
+}
+
+/// The hint comes when the head has been read and nobody watches the session yet.
+#[tokio::test]
+async fn case_a14_what_commits_between_the_head_and_the_watch_is_found() {
+    let proxy = Proxy::start().await;
+    let app = behind(&proxy).await;
+    let (session_id, run_id) = queued(&app).await;
+    proxy.hold(POLL);
+    proxy.hold(HEAD);
+    let opening = open(&app, run_id, Some(3));
+    proxy.holds(HEAD).await;
+    let injected = append_and_notify(&app.pool, session_id, run_id).await;
+    proxy.told(&format!("{session_id}:{injected}")).await;
+    rounds_through_the_api(&app, run_id).await;
+    proxy.release(HEAD);
+
+    let mut wire = opening.await.unwrap();
+    wire.until_sequence(injected).await;
+    assert_eq!((wire.sequences(), injected), (vec![4], 4));
+    app.work().await;
+    wire.to_end().await;
+    app.finish().await;
+}
+
+/// Whatever commits while nobody listens is read once LISTEN is confirmed again, and not before.
+#[tokio::test]
+async fn case_a14_a_lost_listener_listens_again_before_it_reads_again() {
+    let proxy = Proxy::start().await;
+    let app = behind(&proxy).await;
+    let (session_id, run_id) = queued(&app).await;
+    let mut wire = Wire::open(&app.http, run_id, None).await;
+    wire.until_sequence(3).await;
+    proxy.hold(POLL);
+    // Once this has come over the wire, every read that was under way before is over.
+    let newest = append_and_notify(&app.pool, session_id, run_id).await;
+    wire.until_sequence(newest).await;
+    proxy.holds(POLL).await;
+
+    proxy.hold(LISTEN);
+    sqlx::query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'",
+    )
+    .execute(&app.pool)
+    .await
+    .unwrap();
+    proxy.holds(LISTEN).await;
+    let reads = proxy.asked(READ);
+    let unheard = append(&mut app.pool.acquire().await.unwrap(), session_id, Some(run_id)).await;
+    wire.until_heartbeats(2).await;
+    assert_eq!((proxy.asked(READ), wire.sequences().last()), (reads, Some(&newest)), "the log was read before LISTEN");
+    proxy.release(LISTEN);
+    wire.until_sequence(unheard).await;
+    assert_eq!(wire.sequences(), (2..=unheard).collect::<Vec<_>>());
+    app.work().await;
+    wire.to_end().await;
+    app.finish().await;
+}
+
+/// Streams are opened at the end of the log while events are written to it, each at a slightly other moment.
+#[tokio::test]
+async fn case_a14_no_event_falls_into_the_opening_of_a_stream() {
+    let proxy = Proxy::start().await;
+    let app = behind(&proxy).await;
+    let (session_id, run_id) = queued(&app).await;
+    proxy.hold(POLL);
+    let mut random = StdRng::seed_from_u64(14);
+    let mut newest = 3;
+    for _ in 0..200 {
+        let cursor = random.random_bool(0.7).then_some(newest);
+        let turns = random.random_range(0..40);
+        let writing = async {
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+            }
+            append_and_notify(&app.pool, session_id, run_id).await
+        };
+        let (mut wire, written) = tokio::join!(Wire::open(&app.http, run_id, cursor), writing);
+        wire.until_sequence(written).await;
+        assert_eq!(wire.sequences(), (cursor.unwrap_or(1) + 1..=written).collect::<Vec<_>>());
+        newest = written;
+    }
+    app.work().await;
+    app.finish().await;
+}
+
+/// A listener inside a transaction would hear nothing until its end, and hold up the queue of all others.
+#[tokio::test]
+async fn case_a14_the_listener_is_never_inside_a_transaction() {
+    let app = TestApp::start().await;
+    let run_id = app.http.start_run("slow work").await;
+    let working = Working::start(&app.worker);
+    let ended = AtomicBool::new(false);
+    let following = async {
+        let mut follower = Follower::new(&app.http, run_id);
+        follower.to_end().await;
+        ended.store(true, Ordering::Relaxed);
+        follower.assert_exactly_once(&app.pool).await;
+    };
+    let watching = async {
+        // Ours and the worker's.
+        eventually("two listen", || async { (listeners(&app).await.len() == 2).then_some(()) }).await;
+        while !ended.load(Ordering::Relaxed) {
+            assert_eq!(listeners(&app).await, vec![("idle".to_owned(), true); 2]);
+        }
+    };
+    tokio::join!(following, watching);
+    working.stop().await;
+    app.finish().await;
+}
+
+/// The state of each listening session, and whether it is outside of a transaction.
+async fn listeners(app: &TestApp) -> Vec<(String, bool)> {
+    let looking = sqlx::query_as(
+        "SELECT state, xact_start IS NULL FROM pg_stat_activity
+         WHERE datname = current_database() AND query LIKE 'LISTEN%'",
+    );
+    looking.fetch_all(&app.pool).await.unwrap()
+}
