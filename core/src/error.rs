@@ -147,7 +147,9 @@ impl From<sqlx::Error> for Error {
     /// can violate is mapped by name where the statement is called.
     fn from(error: sqlx::Error) -> Self {
         let unavailable = match &error {
-            sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => true,
+            // Protocol: what a connection looks like that ends in the middle of its handshake.
+            sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
+            sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => true,
             // 08: connection, 53: resources, 57: operator intervention and time-outs, 25006: read-only standby.
             sqlx::Error::Database(database) => database.code().is_some_and(|code| {
                 code.starts_with("08") || code.starts_with("53") || code.starts_with("57") || code == "25006"

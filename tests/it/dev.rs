@@ -33,11 +33,9 @@ async fn dev_leaves_nothing_behind() {
     works(&dev.ready).await;
     let pids = folder.pids(&dev);
     assert!(pids.iter().all(|pid| is_alive(*pid)), "{pids:?}");
-    audit(&pool(dev.ready["database_url"].as_str().unwrap(), 1)).await;
 
     // A clean end.
-    dev.signal(Signal::SIGINT);
-    assert_eq!(dev.ended().await.code(), Some(0));
+    dev.interrupt().await;
     assert_eq!(folder.left_of(&pids), Vec::<u32>::new());
     assert!(!folder.data.join("dev.json").exists(), "other commands would look for it");
     folder.assert_unlocked();
@@ -59,14 +57,14 @@ async fn dev_leaves_nothing_behind() {
     println!("after kill -9 the last process ended in {:?}", clock.elapsed() - killed);
     folder.assert_unlocked();
 
-    let dev = folder.start(&[]).await;
-    works(&dev.ready).await;
-    // Again, without waiting for what is still on its way out.
-    dev.signal(Signal::SIGKILL);
     let mut dev = folder.start(&[]).await;
     works(&dev.ready).await;
-    dev.signal(Signal::SIGTERM);
-    assert_eq!(dev.ended().await.code(), Some(0));
+    // Again, without waiting for the Postgres that is still on its way out.
+    dev.signal(Signal::SIGKILL);
+    dev.ended().await;
+    let mut dev = folder.start(&[]).await;
+    works(&dev.ready).await;
+    dev.interrupt().await;
     folder.remove();
 }
 
@@ -77,8 +75,7 @@ async fn a_data_folder_has_one_dev() {
     let second = folder.command(&[]).output().unwrap();
     assert_refused(&second, dev.ready["url"].as_str().unwrap());
     works(&dev.ready).await; // the first does not mind
-    dev.signal(Signal::SIGINT);
-    assert_eq!(dev.ended().await.code(), Some(0));
+    dev.interrupt().await;
     folder.remove();
 }
 
@@ -114,13 +111,13 @@ async fn dev_starts_again_what_dies() {
     // Postgres, too; the others get over it.
     let postgres = folder.postgres_pid().unwrap();
     terminate(postgres);
-    eventually("another Postgres runs", || async { folder.postgres_pid().filter(|pid| *pid != postgres && is_alive(*pid)) })
-        .await;
+    eventually("another Postgres runs", || async { folder.postgres_pid().filter(|pid| *pid != postgres) }).await;
+    let http = http_of(&again);
+    eventually("the API is ready again", || async { http.get("/health/ready").await.0.is_success().then_some(()) }).await;
     works(&again).await;
 
     let pids = folder.pids(&dev);
-    dev.signal(Signal::SIGINT);
-    assert_eq!(dev.ended().await.code(), Some(0));
+    dev.interrupt().await;
     assert_eq!(folder.left_of(&pids), Vec::<u32>::new());
     folder.remove();
 }
@@ -141,8 +138,7 @@ async fn dev_leaves_dead_what_it_is_told_to() {
     let http = http_of(&dev.ready);
     let run_id = http.start_run("noop").await;
     assert_eq!(http.run(run_id).await["status"], "QUEUED");
-    dev.signal(Signal::SIGINT);
-    assert_eq!(dev.ended().await.code(), Some(0));
+    dev.interrupt().await;
     folder.remove();
 }
 
@@ -258,6 +254,15 @@ struct Dev {
 impl Dev {
     fn signal(&self, signal: Signal) {
         kill(pid_of(self.child.id()), signal).unwrap();
+    }
+
+    /// The audit, and Ctrl-C.
+    async fn interrupt(&mut self) {
+        let pool = pool(self.ready["database_url"].as_str().unwrap(), 1);
+        audit(&pool).await;
+        pool.close().await;
+        self.signal(Signal::SIGINT);
+        assert_eq!(self.ended().await.code(), Some(0));
     }
 
     async fn ended(&mut self) -> ExitStatus {

@@ -50,7 +50,7 @@ async fn gate_b1_no_rollback_leaves_a_hole_and_no_reader_misses_an_event() {
                         http.cancel(run_id).await;
                     }
                     let mut follower = Follower::new(&http, run_id);
-                    follower.to_end().await;
+                    follower.follow_to_end().await;
                     follower.assert_exactly_once(&pool).await;
                     followed += 1;
                 }

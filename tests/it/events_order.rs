@@ -90,7 +90,7 @@ async fn case_a1_a_reader_never_skips_a_sequence_that_commits_later() {
     check_order(&app, &mut wire, held, session_id, written).await;
 
     assert_eq!(executing.await.unwrap(), 1);
-    wire.to_end().await;
+    wire.until_end().await;
     assert_dense(&app.pool, session_id, run_id, &wire).await;
 
     // A submission waits, and its run begins after what it has waited for.
@@ -165,7 +165,7 @@ async fn case_a2_rollbacks_leave_no_hole() {
     // Whether the last of them was announced or not.
     wire.until_sequence(newest).await;
     app.work().await;
-    wire.to_end().await;
+    wire.until_end().await;
     assert_dense(&app.pool, session_id, run_id, &wire).await;
     assert!(wire.sequences().len() > 150, "most of them were committed");
     app.finish().await;

@@ -15,7 +15,7 @@ use crate::support::{Follower, Http, RealApp, eventually, pool};
 fn follow(http: &Http, run_id: Uuid) -> tokio::task::JoinHandle<Follower> {
     let mut follower = Follower::new(http, run_id);
     tokio::spawn(async move {
-        follower.to_end().await;
+        follower.follow_to_end().await;
         follower
     })
 }

@@ -109,7 +109,7 @@ async fn gate_a6_transient_frames_heartbeats_and_closing_frames_carry_no_id() {
     wire.until_heartbeats(2).await;
     let watching = wire.until("the end", |frames| frames.iter().any(Frame::is_end));
     tokio::join!(app.work(), watching);
-    wire.to_end().await;
+    wire.until_end().await;
 
     assert_well_framed(&wire.bytes, session_id, run_id);
     let frames = wire.frames();
@@ -121,7 +121,7 @@ async fn gate_a6_transient_frames_heartbeats_and_closing_frames_carry_no_id() {
     let waiting = app.http.submit(session_id, "noop").await;
     let mut wire = Wire::open(&app.http, waiting, None).await;
     wire.until("what is stored already", |frames| stored_count(frames) == 2).await;
-    tokio::join!(app.finish(), wire.to_end());
+    tokio::join!(app.finish(), wire.until_end());
     assert_well_framed(&wire.bytes, session_id, waiting);
     let (frames, head) = (wire.frames(), wire.sequences()[1]);
     let last = frames.last().unwrap();
@@ -135,7 +135,7 @@ async fn gate_a6_deltas_that_are_cut_and_repeated_carry_no_id() {
     for text in ["cut once", "talk", "work"] {
         let run_id = app.http.submit(session_id, text).await;
         let mut wire = Wire::open(&app.http, run_id, None).await;
-        tokio::join!(app.work(), wire.to_end());
+        tokio::join!(app.work(), wire.until_end());
         assert_well_framed(&wire.bytes, session_id, run_id);
         let frames = wire.frames();
         assert_no_late_delta(&frames);
@@ -179,12 +179,12 @@ async fn a_finished_run_is_replayed_from_any_cursor_and_then_204() {
         // A cursor of the session's other runs is one of this run, too.
         for cursor in ends.iter().copied().chain(before..last) {
             let mut wire = Wire::open(&app.http, run_id, Some(cursor)).await;
-            wire.to_end().await;
+            wire.until_end().await;
             assert_well_framed(&wire.bytes, session_id, run_id);
             assert_eq!(wire.sequences(), (cursor.max(before) + 1..=last).collect::<Vec<_>>());
         }
         let mut nothing = Wire::open(&app.http, run_id, Some(last)).await;
-        nothing.to_end().await;
+        nothing.until_end().await;
         assert_eq!((nothing.status, nothing.bytes.len()), (StatusCode::NO_CONTENT, 0));
         ends.push(last);
     }

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode};
 use sqlx::{PgConnection, PgPool};
 use tokio::task::JoinHandle;
@@ -23,7 +22,6 @@ use crate::support::{DEADLINE, Follower, Frame, Http, parse_frames};
 /// One connection to a run's stream, and every byte that came over it.
 pub(crate) struct Wire {
     pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
     pub(crate) bytes: Vec<u8>,
     body: Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>,
 }
@@ -35,8 +33,7 @@ impl Wire {
             request = request.header("Last-Event-ID", cursor);
         }
         let response = request.send().await.unwrap();
-        let (status, headers) = (response.status(), response.headers().clone());
-        Self { status, headers, bytes: Vec::new(), body: Box::pin(response.bytes_stream()) }
+        Self { status: response.status(), bytes: Vec::new(), body: Box::pin(response.bytes_stream()) }
     }
 
     pub(crate) fn frames(&self) -> Vec<Frame> {
@@ -76,7 +73,7 @@ impl Wire {
     }
 
     /// Reads to the end that the server makes.
-    pub(crate) async fn to_end(&mut self) {
+    pub(crate) async fn until_end(&mut self) {
         let reading = async {
             while let Some(chunk) = self.body.next().await {
                 self.bytes.extend_from_slice(&chunk.unwrap());

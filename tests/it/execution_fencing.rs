@@ -1,21 +1,23 @@
 //! Who may write: a worker that was stopped and replaced writes nothing more; one that drains is not replaced.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::clock::Clock;
 use baton_core::execution::Queue;
+use baton_core::fault::{Action, Faults, Point};
 use baton_core::notify::Notifier;
+use baton_worker::Worker;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::support::{Follower, Process, RealApp, TestApp, eventually};
+use crate::support::{Follower, Process, RealApp, SHORT_LEASE, TestApp, eventually};
 
 /// Leases that expire while a test looks on.
 const LEASE: Duration = Duration::from_secs(2);
-const SHORT_LEASE: [(&str, &str); 3] =
-    [("BATON_WORKER__LEASE", "2s"), ("BATON_WORKER__RENEW", "600ms"), ("BATON_WORKER__SWEEP_INTERVAL", "300ms")];
 
 /// Whoever takes over may be stopped for as long as a test likes.
 const LONG_LEASE: [(&str, &str); 2] = [("BATON_WORKER__LEASE", "120s"), ("BATON_WORKER__RENEW", "1s")];
@@ -67,7 +69,7 @@ async fn a_zombie_asks_no_model() {
 
 /// The first worker stops; the second takes over; the first goes on. What a client saw of it all.
 async fn a_stopped_worker_writes_nothing(fault: &str, takeover: Takeover) -> Follower {
-    let app = RealApp::start(&SHORT_LEASE).await;
+    let app = RealApp::start(SHORT_LEASE).await;
     let zombie = app.start_worker_with(&[("BATON_FAULTS", fault)]).await;
     let run_id = app.http.start_run("work").await;
     let mut follower = Follower::new(&app.http, run_id);
@@ -84,7 +86,7 @@ async fn a_stopped_worker_writes_nothing(fault: &str, takeover: Takeover) -> Fol
         heir.signal(Signal::SIGCONT);
         heir
     };
-    let (_heir, ()) = tokio::join!(takeover, follower.to_end());
+    let (_heir, ()) = tokio::join!(takeover, follower.follow_to_end());
     follower.assert_exactly_once(&app.pool).await;
     assert_eq!(follower.answer(), "The answer is 1000.");
     let count = |event| follower.events().iter().filter(|other| **other == event).count();
@@ -162,10 +164,53 @@ async fn a_worker_that_was_declared_dead_stops_at_its_next_renewal() {
     is_cut_off(app, run_id, execution).await;
 }
 
+#[tokio::test]
+async fn a_claim_that_is_answered_after_its_workers_death_executes_nothing() {
+    let app = TestApp::start().await;
+    let run_id = app.http.start_run("work").await;
+    // A call is on record as started: whoever resumes has it to make, and nothing to write before it.
+    let never = Arc::new(Semaphore::new(0));
+    app.faults.arm(Point::BeforeTool, Action::Pause(Arc::clone(&never)), 1);
+    let first = tick(&app.worker);
+    eventually("the call has started", || async { started_calls(&app, run_id).await.eq(&1).then_some(()) }).await;
+
+    app.expire_workers().await;
+    let (late_faults, answered) = (Faults::default(), Arc::new(Semaphore::new(0)));
+    let late = app.another_worker(late_faults.clone()).await;
+    assert_eq!(late.sweep().await.unwrap().unwrap().runs_requeued, 1);
+    late_faults.arm(Point::AfterClaim, Action::Pause(Arc::clone(&answered)), 1);
+    late_faults.arm(Point::AfterTool, Action::Pause(Arc::clone(&never)), 1);
+    let second = tick(&late);
+    app.http.run_in(run_id, "RUNNING").await;
+
+    // Its lease is lost while the answer is on its way; it begins anew, with a lease that is fresh and another's.
+    app.expire_workers().await;
+    assert_eq!(late.sweep().await.unwrap().unwrap().runs_requeued, 1);
+    late.renew().await.unwrap();
+    answered.add_permits(1);
+    let ended = tokio::time::timeout(Duration::from_secs(5), second).await;
+    ended.expect("the execution stops before the call").unwrap();
+
+    never.add_permits(1);
+    first.await.unwrap(); // fenced
+    assert_eq!(app.http.cancel(run_id).await.1["status"], "CANCELLED");
+    app.finish().await;
+}
+
+async fn started_calls(app: &TestApp, run_id: Uuid) -> i64 {
+    let query = sqlx::query_scalar("SELECT count(*) FROM events WHERE run_id = $1 AND type = 'tool.call.started'");
+    query.bind(run_id).fetch_one(&app.pool).await.unwrap()
+}
+
+/// One tick beside the test.
+fn tick(worker: &Worker) -> JoinHandle<usize> {
+    let worker = worker.clone();
+    tokio::spawn(async move { worker.tick().await.unwrap() })
+}
+
 /// An execution in a turn of a minute.
 async fn asked(app: &TestApp, run_id: Uuid) -> JoinHandle<usize> {
-    let worker = app.worker.clone();
-    let execution = tokio::spawn(async move { worker.tick().await.unwrap() });
+    let execution = tick(&app.worker);
     eventually("the model is asked", || async { (app.http.run(run_id).await["step_count"] == 1).then_some(()) }).await;
     execution
 }
@@ -179,7 +224,7 @@ async fn is_cut_off(app: TestApp, run_id: Uuid, execution: JoinHandle<usize>) {
     let (_, run) = app.http.cancel(run_id).await;
     assert_eq!(run["status"], "CANCELLED");
     let mut follower = Follower::new(&app.http, run_id);
-    follower.to_end().await;
+    follower.follow_to_end().await;
     assert_eq!(follower.events()[5..], ["run.requeued", "run.cancel_requested", "run.cancelled"]);
     app.finish().await;
 }
@@ -196,7 +241,7 @@ async fn a_draining_worker_ends_its_step() {
     assert_eq!(run["step_count"], 1);
     assert!(worker.ended().await.success());
     let mut follower = Follower::new(&app.http, run_id);
-    follower.to_end().await;
+    follower.follow_to_end().await;
     follower.assert_exactly_once(&app.pool).await;
     // One execution: nobody took over what looked dead.
     assert_eq!(
@@ -225,7 +270,7 @@ async fn a_step_longer_than_the_drain_is_handed_back() {
     assert_eq!(identities_of(&app, &worker).await, ["dead"], "it said goodbye");
 
     let mut follower = Follower::new(&app.http, run_id);
-    follower.to_end().await;
+    follower.follow_to_end().await;
     follower.assert_exactly_once(&app.pool).await;
     let requeued = follower.frames.iter().find(|frame| frame.event() == "run.requeued").unwrap();
     assert_eq!(requeued.data.as_ref().unwrap()["cause"], json!("handed_back"));
@@ -252,7 +297,7 @@ struct Draining {
 
 impl Draining {
     async fn start(drain: &str) -> Self {
-        let app = RealApp::start(&SHORT_LEASE).await;
+        let app = RealApp::start(SHORT_LEASE).await;
         let worker = app.start_worker_with(&[("BATON_WORKER__DRAIN", drain)]).await;
         let run_id = app.http.start_run("pause long").await;
         eventually("the model is asked", || async { (app.http.run(run_id).await["step_count"] == 1).then_some(()) }).await;

@@ -11,7 +11,7 @@ use crate::support::{Follower, TestApp, eventually};
 /// What the run said and did, without who executed it.
 async fn story(app: &TestApp, run_id: Uuid) -> Vec<String> {
     let mut follower = Follower::new(&app.http, run_id);
-    follower.to_end().await;
+    follower.follow_to_end().await;
     follower.assert_exactly_once(&app.pool).await;
     let moved = ["run.claimed", "run.requeued", "run.resumed", "run.started", "model.request.started"];
     let told = follower.frames.iter().filter(|frame| frame.id.is_some() && !moved.contains(&frame.event()));

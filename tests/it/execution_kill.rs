@@ -14,11 +14,7 @@ use futures::{FutureExt, StreamExt, future, stream};
 use nix::sys::signal::Signal;
 use uuid::Uuid;
 
-use crate::support::{Follower, Process, RealApp, TestApp, eventually, within};
-
-/// Leases that expire while a test looks on.
-const SHORT_LEASE: [(&str, &str); 3] =
-    [("BATON_WORKER__LEASE", "2s"), ("BATON_WORKER__RENEW", "600ms"), ("BATON_WORKER__SWEEP_INTERVAL", "300ms")];
+use crate::support::{Follower, Process, RealApp, SHORT_LEASE, TestApp, eventually, within};
 
 const ANSWER: &str = "The answer is 1000.";
 
@@ -62,7 +58,7 @@ impl Death {
 
     /// One worker dies, another takes over.
     async fn survived(self, undisturbed: &[String]) {
-        let app = RealApp::start(&SHORT_LEASE).await;
+        let app = RealApp::start(SHORT_LEASE).await;
         let mut doomed = app.start_worker_with(&[("BATON_FAULTS", &self.to_string())]).await;
         let run_id = app.http.start_run(self.text()).await;
         let mut follower = Follower::new(&app.http, run_id);
@@ -70,7 +66,7 @@ impl Death {
             assert_eq!(doomed.ended().await.signal(), Some(Signal::SIGKILL as i32));
             app.start_worker().await
         };
-        let (_worker, ()) = tokio::join!(takeover, follower.to_end());
+        let (_worker, ()) = tokio::join!(takeover, follower.follow_to_end());
         follower.assert_exactly_once(&app.pool).await;
         assert_eq!(follower.answer(), ANSWER);
         assert_eq!(without_takeovers(&follower.events()), undisturbed);
@@ -98,7 +94,7 @@ async fn undisturbed() -> Vec<String> {
     let run_id = app.http.start_run("work").await;
     app.work().await;
     let mut follower = Follower::new(&app.http, run_id);
-    follower.to_end().await;
+    follower.follow_to_end().await;
     let events = follower.events().into_iter().map(str::to_owned).collect();
     app.finish().await;
     events
@@ -143,7 +139,7 @@ async fn a_killed_worker_is_replaced_within_twelve_seconds() {
         within(REPLACED_WITHIN - requeued, "the run is executed again", || has_event(&app, run_id, "run.resumed")).await;
         println!("from the kill to run.requeued {requeued:?}, to run.resumed {:?}", clock.elapsed() - killed);
     };
-    tokio::join!(killing, follower.to_end());
+    tokio::join!(killing, follower.follow_to_end());
     follower.assert_exactly_once(&app.pool).await;
     assert_eq!(follower.answer(), ANSWER);
     app.finish().await;
@@ -169,6 +165,18 @@ const SESSIONS: usize = 50;
 const MESSAGES: [(&str, &str); 5] =
     [("work", ANSWER), ("slow work", ANSWER), ("noop", "done"), ("talk", "Räksmörgås"), ("slow work", ANSWER)];
 
+/// The events of a run of a single turn without calls.
+const ONE_TURN: [&str; 8] = [
+    "user.message.created",
+    "run.queued",
+    "run.claimed",
+    "run.started",
+    "model.request.started",
+    "model.response.completed",
+    "assistant.message.completed",
+    "run.completed",
+];
+
 /// For longer runs by hand: how often a worker is killed.
 const KILL_PERIOD: &str = "BATON_KILL_PERIOD_SECONDS";
 const KILL_PERIOD_SECONDS: f64 = 3.0;
@@ -178,6 +186,7 @@ const FIRST_KILL: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn fifty_sessions_five_messages_two_workers_one_killed_every_so_often() {
+    let undisturbed = undisturbed().await;
     let period = std::env::var(KILL_PERIOD).map_or(KILL_PERIOD_SECONDS, |seconds| seconds.parse().unwrap());
     let mut variables = SHORT_LEASE.to_vec();
     variables.push(("BATON_EXECUTION__LEASE_LOSSES_MAX", "1000")); // no run is to blame for these deaths
@@ -186,7 +195,7 @@ async fn fifty_sessions_five_messages_two_workers_one_killed_every_so_often() {
     let kills = Cell::new(0);
     let clock = Clock::system();
     tokio::select! {
-        _ = future::join_all((0..SESSIONS).map(|number| converse(&app, number))) => {}
+        _ = future::join_all((0..SESSIONS).map(|number| converse(&app, number, &undisturbed))) => {}
         never = keep_killing(&app, &mut workers, Duration::from_secs_f64(period), &kills) => match never {},
     }
     assert!(kills.get() > 0, "nobody was killed");
@@ -195,16 +204,20 @@ async fn fifty_sessions_five_messages_two_workers_one_killed_every_so_often() {
     app.finish().await;
 }
 
-async fn converse(app: &RealApp, number: usize) {
+async fn converse(app: &RealApp, number: usize, undisturbed: &[String]) {
     let session_id = app.http.create_session("test").await;
     for (text, answer) in MESSAGES.iter().cycle().skip(number).take(MESSAGES.len()) {
         let run_id = app.http.submit(session_id, text).await;
         let mut follower = Follower::new(&app.http, run_id);
-        follower.to_end().await;
+        follower.follow_to_end().await;
         follower.assert_exactly_once(&app.pool).await;
-        let ends: Vec<&str> = follower.frames.iter().filter(|frame| frame.is_end()).map(|frame| frame.event()).collect();
-        assert_eq!(ends, ["run.completed"], "run {run_id} of `{text}`");
         assert!(follower.answer().starts_with(answer), "run {run_id} of `{text}` answered `{}`", follower.answer());
+        let events = without_takeovers(&follower.events());
+        if text.ends_with("work") {
+            assert_eq!(events, undisturbed, "run {run_id} of `{text}`");
+        } else {
+            assert_eq!(events, ONE_TURN, "run {run_id} of `{text}`");
+        }
     }
 }
 

@@ -22,3 +22,4 @@ mod runs_main_job;
 mod runs_statements;
 mod structure;
 mod support;
+mod torture;

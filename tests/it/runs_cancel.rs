@@ -207,7 +207,7 @@ async fn renewed(app: &RealApp, worker: &Process) {
 
 async fn events_of(http: &Http, run_id: Uuid) -> Vec<String> {
     let mut follower = Follower::new(http, run_id);
-    follower.to_end().await;
+    follower.follow_to_end().await;
     follower.events().into_iter().map(str::to_owned).collect()
 }
 

@@ -22,7 +22,7 @@ async fn check(app: &TestApp, text: &str, limits: Value, expected: (&str, &str))
     app.work().await;
     let run = app.http.run(run_id).await;
     let mut follower = Follower::new(&app.http, run_id);
-    follower.to_end().await;
+    follower.follow_to_end().await;
     let got = run["failure"]["reason"].as_str().map_or_else(|| follower.answer(), str::to_owned);
     assert_eq!((run["status"].as_str().unwrap(), got.as_str()), expected, "{text}");
 }

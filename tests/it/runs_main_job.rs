@@ -15,7 +15,7 @@ async fn a_message_becomes_a_run_that_is_executed_and_followed() {
     app.work().await;
 
     let mut follower = Follower::new(&app.http, run_id);
-    follower.to_end().await;
+    follower.follow_to_end().await;
     follower.assert_exactly_once(&app.pool).await;
     assert_eq!(follower.answer(), "The answer is 1000.");
     assert_eq!(
@@ -96,7 +96,7 @@ async fn a_session_remembers() {
         let run_id = app.http.submit(session_id, text).await;
         app.work().await;
         let mut follower = Follower::new(&app.http, run_id);
-        follower.to_end().await;
+        follower.follow_to_end().await;
         follower.assert_exactly_once(&app.pool).await;
         assert_eq!(follower.answer(), answer);
     }
@@ -111,7 +111,7 @@ async fn real_processes_do_the_same() {
     let _worker = app.start_worker().await;
     let run_id = app.http.start_run("slow work").await;
     let mut follower = Follower::new(&app.http, run_id);
-    follower.to_end().await;
+    follower.follow_to_end().await;
     follower.assert_exactly_once(&app.pool).await;
     assert_eq!(follower.answer(), "The answer is 1000.");
     assert!(follower.frames.iter().any(|frame| frame.event() == "message.delta"), "the text was streamed");

@@ -113,8 +113,9 @@ impl Renewal {
     /// We were declared dead, for good: every run is lost, and we are another worker.
     async fn begin_anew(&self) -> Result<(), Error> {
         tracing::warn!(worker_id = %self.worker_id(), "declared dead; starting over under a new id");
-        self.executions.stop_all(StopReason::Fenced);
+        // The id first: what a claim registers after the stop sees that it is another's.
         self.identity.lock().unwrap_or_else(PoisonError::into_inner).id = self.clock.new_id();
+        self.executions.stop_all(StopReason::Fenced);
         self.register().await
     }
 
@@ -130,7 +131,7 @@ async fn hand_back(queue: Queue, worker_id: Uuid, strays: Vec<(Uuid, i32)>) {
         Ok(0) => {}
         Ok(count) => tracing::warn!(count, runs = ?strays, "owned and executed by nobody here: handed back"),
         Err(error) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "strays were not handed back; the next renewal tries again")
+            tracing::warn!(error = &error as &dyn std::error::Error, "strays were not handed back; the next renewal tries again");
         }
     }
 }

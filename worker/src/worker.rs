@@ -20,8 +20,9 @@ use sqlx::PgPool;
 use tokio::sync::{Mutex, Notify};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
-use crate::control::Executions;
+use crate::control::{Executions, StopReason};
 use crate::renewal::Renewal;
 use crate::slots::Slots;
 use crate::supervisor::Supervisor;
@@ -192,18 +193,24 @@ impl Worker {
             return Ok(Vec::new());
         }
         let claiming = self.executions.claiming();
-        let claimed = self.queue.claim(self.renewal.worker_id(), room).await?;
+        let worker_id = self.renewal.worker_id();
+        let claimed = self.queue.claim(worker_id, room).await?;
         if !claimed.is_empty() {
             self.faults.hit(Point::AfterClaim).await?;
         }
-        let started = claimed.into_iter().map(|run| self.start(run)).collect();
+        let started = claimed.into_iter().map(|run| self.start(run, worker_id)).collect();
         drop(claiming);
         Ok(started)
     }
 
-    fn start(&self, run: ClaimedRun) -> JoinHandle<()> {
+    fn start(&self, run: ClaimedRun, worker_id: Uuid) -> JoinHandle<()> {
         let slot = self.slots.take(run.priority);
         let control = self.executions.register(run.lease.run_id(), run.lease.epoch());
+        if self.renewal.worker_id() != worker_id {
+            // Declared dead while the claim's answer was on its way, after all that was known then was fenced: the lease that
+            // is fresh by now is another's.
+            control.stop(StopReason::Fenced);
+        }
         let supervisor = Arc::clone(&self.supervisor);
         tokio::spawn(async move {
             supervisor.execute(run, control).await;

@@ -68,7 +68,8 @@ pub(crate) fn is_victim(error: &sqlx::Error) -> bool {
 /// The connection went away under the statement (08), the server is stopping or starting (57P01 to 57P03).
 pub(crate) fn is_lost(error: &sqlx::Error) -> bool {
     match error {
-        sqlx::Error::Io(_) => true,
+        // Protocol: what a connection looks like that ends in the middle of its handshake.
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,
         _ => sqlstate(error).is_some_and(|code| code.starts_with("08") || matches!(code.as_str(), "57P01" | "57P02" | "57P03")),
     }
 }

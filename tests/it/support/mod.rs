@@ -14,7 +14,7 @@ pub(crate) use audit::{audit, violations};
 pub(crate) use database::{TestDatabase, pool};
 pub(crate) use http::{Caller, Http, id, message};
 pub(crate) use process::Process;
-pub(crate) use real::RealApp;
+pub(crate) use real::{RealApp, SHORT_LEASE};
 pub(crate) use stream::{Follower, Frame, parse_frames};
 pub(crate) use wait::{DEADLINE, eventually, within};
 

@@ -74,7 +74,7 @@ impl Follower {
     }
 
     /// To the run's end, resuming after every cut.
-    pub(crate) async fn to_end(&mut self) {
+    pub(crate) async fn follow_to_end(&mut self) {
         let followed = tokio::time::timeout(DEADLINE * 4, async { while !self.connect(usize::MAX).await {} });
         followed.await.unwrap_or_else(|_| panic!("run {} did not end; it has {:#?}", self.run_id, self.frames.last()));
     }
