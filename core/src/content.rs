@@ -1,6 +1,7 @@
 //! What people and models say to each other: always a list of blocks.
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::Problem;
 
@@ -10,10 +11,21 @@ pub const BLOCKS_MAX: usize = 32;
 pub const CONTENT_BYTES_MAX: usize = 200_000;
 
 /// One block. A new kind is a new variant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ContentBlock {
     Text { text: String },
+}
+
+impl Serialize for ContentBlock {
+    /// With the keys in code point order, as in every body of an event; derived, the tag would come first.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self::Text { text } = self;
+        let mut block = serializer.serialize_struct("ContentBlock", 2)?;
+        block.serialize_field("text", text)?;
+        block.serialize_field("type", "text")?;
+        block.end()
+    }
 }
 
 /// One block of text.

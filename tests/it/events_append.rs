@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rand::Rng;
 use reqwest::StatusCode;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::support::{Follower, TestApp, id, message};
@@ -21,14 +22,8 @@ async fn gate_b1_no_rollback_leaves_a_hole_and_no_reader_misses_an_event() {
     for _ in 0..SESSIONS {
         sessions.push(app.http.create_session("test").await);
     }
-    let worker = app.worker.clone();
-    let working = tokio::spawn(async move {
-        loop {
-            if worker.tick().await.unwrap() == 0 {
-                tokio::task::yield_now().await;
-            }
-        }
-    });
+    let shutdown = CancellationToken::new();
+    let working = tokio::spawn(app.worker.clone().run(shutdown.clone()));
 
     let writers: Vec<_> = (0..WRITERS)
         .map(|_| {
@@ -64,7 +59,8 @@ async fn gate_b1_no_rollback_leaves_a_hole_and_no_reader_misses_an_event() {
         followed += one;
         busy += other;
     }
-    working.abort();
+    shutdown.cancel();
+    working.await.unwrap().unwrap();
     assert!(followed > SESSIONS && busy > SESSIONS, "writers collided: {followed} runs, {busy} rolled back");
     app.finish().await;
 }

@@ -11,7 +11,7 @@ use sqlx::PgPool;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::events_wire::{Intruder, Wire, Working, follow_with_cuts};
+use crate::events_wire::{Intruder, Wire, Working, follow_with_cuts, work};
 use crate::support::{Follower, Frame, TestApp, eventually};
 
 /// Clients at once: enough to be quick on two cores, and to share rings.
@@ -20,7 +20,7 @@ const CLIENTS: usize = 8;
 /// A finished run, with all its bytes and sequences as an uncut stream brings them.
 async fn captured(app: &TestApp, text: &str) -> (Uuid, Vec<u8>, Vec<i64>) {
     let run_id = app.http.start_run(text).await;
-    app.work().await;
+    work(app).await;
     let mut wire = Wire::open(&app.http, run_id, None).await;
     wire.until_end().await;
     let sequences = wire.sequences();

@@ -10,7 +10,7 @@ use reqwest::StatusCode;
 use uuid::Uuid;
 
 use crate::events_proxy::Proxy;
-use crate::events_wire::{Wire, Working, append, append_and_notify};
+use crate::events_wire::{Wire, Working, append, append_and_notify, work};
 use crate::support::{Follower, TestApp, eventually};
 
 /// Parts of statements of the product.
@@ -62,7 +62,7 @@ async fn case_a14_listen_is_confirmed_before_the_prefix_is_read() {
     let mut wire = opening.await.unwrap();
     wire.until_sequence(injected).await;
     assert_eq!((wire.sequences(), injected), (vec![2, 3, 4], 4));
-    app.work().await;
+    work(&app).await;
     wire.until_end().await;
     app.finish().await;
 }
@@ -85,7 +85,7 @@ async fn case_a14_what_commits_between_the_head_and_the_watch_is_found() {
     let mut wire = opening.await.unwrap();
     wire.until_sequence(injected).await;
     assert_eq!((wire.sequences(), injected), (vec![4], 4));
-    app.work().await;
+    work(&app).await;
     wire.until_end().await;
     app.finish().await;
 }
@@ -119,7 +119,7 @@ async fn case_a14_a_lost_listener_listens_again_before_it_reads_again() {
     proxy.release(LISTEN);
     wire.until_sequence(unheard).await;
     assert_eq!(wire.sequences(), (2..=unheard).collect::<Vec<_>>());
-    app.work().await;
+    work(&app).await;
     wire.until_end().await;
     app.finish().await;
 }
@@ -147,7 +147,7 @@ async fn case_a14_no_event_falls_into_the_opening_of_a_stream() {
         assert_eq!(wire.sequences(), (cursor.unwrap_or(1) + 1..=written).collect::<Vec<_>>());
         newest = written;
     }
-    app.work().await;
+    work(&app).await;
     app.finish().await;
 }
 

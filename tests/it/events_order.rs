@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::events_wire::{Wire, append, notify};
+use crate::events_wire::{Wire, append, notify, work};
 use crate::support::{TestApp, eventually, message};
 
 /// From a commit to a client: a second, with which a busy machine may take its time.
@@ -75,6 +75,7 @@ async fn case_a1_a_reader_never_skips_a_sequence_that_commits_later() {
     let next_write = Arc::new(Semaphore::new(0));
     app.faults.arm(Point::BeforeAppend, Action::Pause(Arc::clone(&next_write)), 1);
     let held = Held::begin(&app.pool, session_id, Some(run_id)).await;
+    app.worker.renew().await.unwrap();
     let worker = app.worker.clone();
     let executing = tokio::spawn(async move { worker.tick().await.unwrap() });
     let claimed = tokio::spawn(claimed(app.pool.clone(), run_id));
@@ -83,6 +84,7 @@ async fn case_a1_a_reader_never_skips_a_sequence_that_commits_later() {
     wire.until("the start", |frames| frames.iter().any(|frame| frame.event() == "run.started")).await;
     let held = Held::begin(&app.pool, session_id, Some(run_id)).await;
     let (pool, appends) = (app.pool.clone(), appends(&app.pool, run_id).await);
+    app.worker.renew().await.unwrap(); // all this takes a while
     next_write.add_permits(1);
     let written = tokio::spawn(async move {
         eventually("the worker has written", || async { (self::appends(&pool, run_id).await > appends).then_some(()) }).await;
@@ -104,7 +106,7 @@ async fn case_a1_a_reader_never_skips_a_sequence_that_commits_later() {
     let mut wire = Wire::open(&app.http, run_id, Some(lower - 1)).await;
     wire.until_sequence(lower + 2).await;
     assert_eq!(wire.sequences(), [lower + 1, lower + 2]);
-    app.work().await;
+    work(&app).await;
     app.finish().await;
 }
 
@@ -164,7 +166,7 @@ async fn case_a2_rollbacks_leave_no_hole() {
     }
     // Whether the last of them was announced or not.
     wire.until_sequence(newest).await;
-    app.work().await;
+    work(&app).await;
     wire.until_end().await;
     assert_dense(&app.pool, session_id, run_id, &wire).await;
     assert!(wire.sequences().len() > 150, "most of them were committed");

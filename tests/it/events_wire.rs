@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::support::{DEADLINE, Follower, Frame, Http, parse_frames};
+use crate::support::{DEADLINE, Follower, Frame, Http, TestApp, parse_frames};
 
 /// One connection to a run's stream, and every byte that came over it.
 pub(crate) struct Wire {
@@ -90,6 +90,12 @@ pub(crate) async fn follow_with_cuts(http: Http, run_id: Uuid, seed: u64) -> Fol
     let following = async { while !follower.connect(random.random_range(1..2_500)).await {} };
     tokio::time::timeout(DEADLINE * 4, following).await.unwrap_or_else(|_| panic!("seed {seed}: run {run_id} does not end"));
     follower
+}
+
+/// Executes what is due, under a lease that was renewed now, however long the test has taken until here.
+pub(crate) async fn work(app: &TestApp) {
+    app.worker.renew().await.unwrap();
+    app.work().await;
 }
 
 /// A worker that executes whatever is due until it is stopped.

@@ -114,3 +114,18 @@ fn crates_know_only_whom_they_may_know() {
         }
     }
 }
+
+/// What the tests build has them, or their crash tests would prove nothing; what is shipped is built without dev-dependencies.
+#[test]
+fn fault_points_are_in_the_tests_binary_and_in_no_other() {
+    let features_of_core = |edges: &str| -> String {
+        let arguments = ["tree", "--offline", "--locked", "-p", "agentctl", "--depth=1", "-f", "{p} [{f}]", "-e", edges];
+        let output = Command::new(env!("CARGO")).args(arguments).current_dir(root()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().lines().filter(|line| line.contains("baton-core")).collect()
+    };
+    assert!(features_of_core("normal").contains("[]"), "the release binary is built from core without features");
+    assert!(features_of_core("normal,dev").contains("[fault-points]"), "the tests' binary has them");
+    let holds =
+        |binary: &Path, name: &str| std::fs::read(binary).unwrap().windows(name.len()).any(|window| window == name.as_bytes());
+    assert!(holds(Path::new(env!("CARGO_BIN_EXE_agentctl")), "BATON_FAULTS"), "the tests' binary reads the variable");
+}

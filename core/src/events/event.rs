@@ -5,7 +5,7 @@
 //! [`Event::decode`].
 
 use rust_decimal::Decimal;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -128,7 +128,6 @@ pub struct SessionCreated {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMessageCreated {
-    #[serde(serialize_with = "in_order")]
     pub content: Vec<ContentBlock>,
 }
 
@@ -217,7 +216,6 @@ pub struct ModelResponseFailed {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssistantMessageCompleted {
-    #[serde(serialize_with = "in_order")]
     pub content: Vec<ContentBlock>,
     pub message_index: u32,
     pub step: u32,
@@ -325,7 +323,6 @@ pub struct RunWaitingForUser {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserInputDelivered {
-    #[serde(serialize_with = "in_order")]
     pub content: Vec<ContentBlock>,
     pub question_id: Uuid,
 }
@@ -339,16 +336,6 @@ pub struct RunEnded {
 pub struct RunFailed {
     pub failure: Failure,
     pub usage: Usage,
-}
-
-/// Blocks with their keys in order: a tagged enum would write its tag first.
-fn in_order<S: Serializer>(content: &[ContentBlock], serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Text<'a> {
-        text: &'a str,
-        r#type: &'static str,
-    }
-    serializer.collect_seq(content.iter().map(|ContentBlock::Text { text }| Text { text, r#type: "text" }))
 }
 
 #[cfg(test)]
