@@ -1,11 +1,12 @@
 //! The schema and its version.
 
-use std::process::Command;
+use std::process::Stdio;
 
 use baton_core::db::{self, SchemaError};
 use baton_devdb::{databases, testing};
+use tokio::process::Command;
 
-use crate::support::{TestDatabase, pool};
+use crate::support::{DEADLINE, TestDatabase, pool};
 
 #[tokio::test]
 async fn gate_b7_migrations_apply_to_an_empty_database_and_twice() {
@@ -32,10 +33,8 @@ async fn gate_b7_a_newer_schema_is_refused_and_left_alone() {
         .await
         .unwrap();
     for command in ["api", "worker", "migrate"] {
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_agentctl")).arg(command).env("DATABASE_URL", &database.url).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(6), "{command}: {said}");
+        let (code, said) = ended(command, &database.url).await;
+        assert_eq!(code, Some(6), "{command}: {said}");
         assert!(said.contains("version 9999") && said.contains("newer than"), "{command} names both versions: {said}");
     }
     let (rows, workers): (i64, i64) =
@@ -45,6 +44,15 @@ async fn gate_b7_a_newer_schema_is_refused_and_left_alone() {
             .unwrap();
     assert_eq!((rows, workers), (0, 0), "nothing was changed");
     database.remove().await;
+}
+
+/// The exit code of a command that must end by itself, and what it said.
+async fn ended(command: &str, database_url: &str) -> (Option<i32>, String) {
+    let mut agentctl = Command::new(env!("CARGO_BIN_EXE_agentctl"));
+    agentctl.arg(command).env("DATABASE_URL", database_url).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+    let output = tokio::time::timeout(DEADLINE, agentctl.spawn().unwrap().wait_with_output()).await;
+    let output = output.unwrap_or_else(|_| panic!("`agentctl {command}` does not end")).unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 #[tokio::test]
