@@ -7,6 +7,9 @@ use baton_core::runs::RunStatus;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use uuid::Uuid;
 
+/// Where `dev` keeps what it keeps, unless it is told otherwise.
+pub(crate) const DATA_DIR: &str = ".baton";
+
 /// Durable runs for AI agents.
 #[derive(Debug, Parser)]
 #[command(name = "agentctl", version)]
@@ -23,7 +26,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Where `dev` keeps its database and says where it runs
-    #[arg(long, global = true, value_name = "FOLDER", default_value = ".baton")]
+    #[arg(long, global = true, value_name = "FOLDER", default_value = DATA_DIR)]
     pub(crate) data_dir: PathBuf,
     /// Print exactly the API's views
     #[arg(long, global = true)]
@@ -113,7 +116,7 @@ pub(crate) struct Run {
     #[arg(long, default_value = "demo", conflicts_with = "session")]
     pub(crate) agent: String,
     /// Go on with this session
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = id)]
     pub(crate) session: Option<Uuid>,
     /// Only store the run, and print its id
     #[arg(long)]
@@ -149,7 +152,7 @@ pub(crate) struct RunsList {
     #[command(flatten)]
     pub(crate) caller: Caller,
     /// Of this session
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = id)]
     pub(crate) session: Option<Uuid>,
     /// In this status; may be given several times
     #[arg(long)]
@@ -164,6 +167,8 @@ pub(crate) struct RunsList {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunsGet {
+    /// The run's id
+    #[arg(value_parser = id)]
     pub(crate) run: Uuid,
     #[command(flatten)]
     pub(crate) caller: Caller,
@@ -171,6 +176,8 @@ pub(crate) struct RunsGet {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunsEvents {
+    /// The run's id
+    #[arg(value_parser = id)]
     pub(crate) run: Uuid,
     #[command(flatten)]
     pub(crate) caller: Caller,
@@ -180,4 +187,8 @@ pub(crate) struct RunsEvents {
     /// Only events after this sequence
     #[arg(long, value_name = "SEQUENCE", value_parser = clap::value_parser!(i64).range(0..))]
     pub(crate) after: Option<i64>,
+}
+
+fn id(text: &str) -> Result<Uuid, &'static str> {
+    text.parse().map_err(|_| "an id is a UUID, as `agentctl runs list` shows it")
 }

@@ -38,6 +38,12 @@ impl Failure {
         Self::new(Exit::Unavailable, format!("{what}: {}", chain(error)))
     }
 
+    /// The same, with what to do next.
+    pub(crate) fn hint(mut self, hint: &str) -> Self {
+        self.message = format!("{}; {hint}", self.message);
+        self
+    }
+
     pub(crate) fn report(self) -> ExitCode {
         eprintln!("agentctl: {}", self.message);
         ExitCode::from(self.exit as u8)

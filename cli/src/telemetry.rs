@@ -4,9 +4,10 @@ use std::io::{IsTerminal, stderr};
 
 use tracing_subscriber::EnvFilter;
 
-/// Servers say what they do; commands only what goes wrong. `RUST_LOG` says otherwise. What Postgres remarks is not news.
+/// Servers say what they do; commands only what goes wrong. `RUST_LOG` says otherwise. What Postgres remarks is not news, nor is
+/// a pooled connection that went away: whoever needs one says so.
 pub(crate) fn start(is_server: bool) {
-    let quiet = if is_server { "info,sqlx::postgres::notice=warn" } else { "error" };
+    let quiet = if is_server { "info,sqlx::postgres::notice=warn,sqlx_core::pool=error" } else { "error" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(quiet));
     let logs = tracing_subscriber::fmt().with_writer(stderr).with_env_filter(filter);
     if stderr().is_terminal() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use baton_core::config::Config;
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{Dev, Global};
+use crate::args::{DATA_DIR, Dev, Global};
 use crate::commands::dev::children::{Child, ChildOptions};
 use crate::commands::dev::database::Database;
 use crate::commands::dev::lock::Lock;
@@ -31,7 +31,7 @@ const AGENTS_FOLDER: &str = "agents";
 pub(crate) async fn run(global: &Global, args: Dev) -> Result<(), Failure> {
     let shutdown = signals::shutdown().map_err(|error| Failure::unavailable("signals", &error))?;
     let mut dev = Running::start(global, &args, &shutdown).await?;
-    dev.announce()?;
+    dev.announce(&global.data_dir)?;
     dev.supervise(&args, &shutdown).await;
     eprintln!("stopping");
     dev.stop().await;
@@ -85,12 +85,15 @@ impl Running {
         self.ready_file.as_ref().map_or(Ok(()), |file| ready::write(file, &ready).map_err(failed))
     }
 
-    fn announce(&self) -> Result<(), Failure> {
+    fn announce(&self, data_dir: &Path) -> Result<(), Failure> {
         self.write_ready()?;
         let url = self.ready().url;
+        // As it was given: the other terminal stands where this one does.
+        let elsewhere =
+            if data_dir == Path::new(DATA_DIR) { String::new() } else { format!(" --data-dir {}", data_dir.display()) };
         println!("Baton runs at {url}\n");
         println!("In another terminal:\n");
-        println!("  agentctl run \"Calculate 12 times 9\"      (or: cargo run --release -- run \"…\")\n");
+        println!("  agentctl{elsewhere} run \"Calculate 12 times 9\"      (or: cargo run --release --{elsewhere} run \"…\")\n");
         println!("or with curl:\n");
         println!("  curl -s {url}/v1/sessions -H 'Content-Type: application/json' -d '{{\"agent_id\":\"demo\"}}'\n");
         println!("Ctrl-C stops all of it.");

@@ -15,7 +15,9 @@ pub(crate) async fn run(global: &Global, args: Run) -> Result<(), Failure> {
     let client = Client::new(api_url(global, args.url)?)?;
     let session_id = match args.session {
         Some(session_id) => session_id,
-        None => client.create_session(&args.agent).await?,
+        None => {
+            client.create_session(&args.agent).await.map_err(|failure| failure.hint(&format!("the agent is `{}`", args.agent)))?
+        }
     };
     let submitted = client.submit(session_id, &args.message).await?;
     if args.detach {
@@ -26,12 +28,11 @@ pub(crate) async fn run(global: &Global, args: Run) -> Result<(), Failure> {
         };
     }
     let mut transcript = Transcript::new(global.json);
+    let go_on = format!("the run is stored and goes on: `agentctl runs events --follow {}`", submitted.run_id);
     let follow = client.follow(submitted.run_id, |event| transcript.show(event));
     tokio::select! {
-        followed = follow => followed?,
-        _ = tokio::signal::ctrl_c() => {
-            return Err(Failure::new(Exit::Interrupted, format!("the run goes on: `agentctl runs events --follow {}`", submitted.run_id)));
-        }
+        followed = follow => followed.map_err(|failure| failure.hint(&go_on))?,
+        _ = tokio::signal::ctrl_c() => return Err(Failure::new(Exit::Interrupted, go_on)),
     }
     transcript.end(session_id)
 }
