@@ -10,6 +10,9 @@ use serde::Serialize;
 /// `USER_HZ`, the unit of `/proc/<pid>/stat`: 100 on every architecture that Linux still supports.
 const TICKS_PER_SECOND: f64 = 100.0;
 
+/// What others may use before a measurement means little: two cores have none to spare.
+pub(crate) const OTHERS_PERCENT_MAX: f64 = 10.0;
+
 /// Seconds of processor time that were used, by whom.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Used {
@@ -61,6 +64,12 @@ impl Used {
             postgres_us: each(self.postgres, before.postgres),
             others_percent: (100.0 * others / (self.total - before.total).max(1.0 / TICKS_PER_SECOND)).max(0.0),
         }
+    }
+}
+
+impl Share {
+    pub(crate) fn is_calm(&self) -> bool {
+        self.others_percent <= OTHERS_PERCENT_MAX
     }
 }
 

@@ -7,12 +7,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use crate::cpu;
 use crate::samples::Spread;
 use crate::scenarios::submit::{Outcome, Sample, Way};
 use crate::stage::Facts;
-
-/// What others may use of the processors before the figures mean little: two cores have none to spare.
-const OTHERS_PERCENT_MAX: f64 = 10.0;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
@@ -48,7 +46,11 @@ impl Report {
         let (rounds, seconds) = self.plan;
         let commit = self.outcome.commit_ms;
         let others = Spread::of(self.outcome.samples.iter().map(|sample| sample.cpu.others_percent));
-        let calm = if others.max <= OTHERS_PERCENT_MAX { "" } else { " **That is too much: do not quote these figures.**" };
+        let calm = if others.max <= cpu::OTHERS_PERCENT_MAX {
+            ""
+        } else {
+            " **That is too much in some rounds: only calm ones decide.**"
+        };
         format!(
             "{began}: {cores} cores ({cpu}), Linux {kernel}, PostgreSQL {postgres}, fsync and synchronous_commit on; \
              load average {load_average_before:.1} before, {:.1} after; others used {} % of the processors.{calm}\n\
@@ -68,7 +70,13 @@ impl Report {
         );
         let target = self.outcome.targets.iter().find(|target| target.clients == clients && way == Way::Baton);
         let (claim, met) = target.map_or((String::new(), ""), |target| {
-            (format!("{}: {}", target.claim, spread(target.ratio, 2)), if target.met { "yes" } else { "**no**" })
+            let ratio = target.ratio.map_or_else(|| "not measured".to_owned(), |ratio| spread(ratio, 2));
+            let met = match target.met {
+                Some(true) => "yes",
+                Some(false) => "**no**",
+                None => "unknown",
+            };
+            (format!("{}: {ratio} in {} calm rounds", target.claim, target.calm_rounds), met)
         });
         // Writing to a String cannot fail.
         let _ = writeln!(
