@@ -45,7 +45,8 @@ pub struct Append<'a> {
     pub cancel_observed: bool,
 }
 
-/// Why nothing was written.
+/// Why a write did not succeed. Whoever gets one stops: only a refusal says for certain that nothing is on record, since a
+/// write whose answer was lost may be, and a later owner may have hidden it.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum WriteError {
     /// The lease is lost: somebody else may execute the run. A value, not an accident: stop at once, write nothing more.
@@ -90,7 +91,7 @@ impl Journal {
     /// Commits events of one run, and its end where it ends. Returns when they are committed.
     ///
     /// # Errors
-    /// [`WriteError`]; nothing was written.
+    /// [`WriteError`].
     pub async fn append(&self, lease: &mut Lease, append: Append<'_>) -> Result<(), WriteError> {
         let row = AppendRow {
             run_id: lease.run_id(),

@@ -19,10 +19,6 @@ impl RunStatus {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
 
-    pub const fn is_waiting(self) -> bool {
-        matches!(self, Self::WaitingForApproval | Self::WaitingForUser)
-    }
-
     /// Whether a run in this state may go to that one.
     pub const fn may_become(self, next: Self) -> bool {
         match self {

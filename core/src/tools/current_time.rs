@@ -24,3 +24,6 @@ pub(super) fn call(arguments: &Arguments, clock: &Clock) -> Result<Value, Refusa
     let local = now.to_zoned(timezone);
     Ok(json!({"time": local.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(), "timezone": name}))
 }
+
+#[cfg(test)]
+mod tests;

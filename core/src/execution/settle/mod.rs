@@ -1,4 +1,4 @@
-//! The one place that ends or suspends a run.
+//! The one place that ends a run.
 //!
 //! Terminal and waiting statuses are written by the statements below and by nothing else. Each is a guarded update with its
 //! events in one statement: zero rows never commit the event that would describe them. Order of locks in all of them: runs
