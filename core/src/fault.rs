@@ -22,6 +22,10 @@ pub enum Point {
     BeforeTool,
     /// The tool has answered; nothing of the answer is on record.
     AfterTool,
+    /// That an effect may have been sent is on record; nothing has been sent.
+    EffectMarked,
+    /// The effect is out; the tool has not answered.
+    EffectSent,
     /// Everything but the end is on record.
     BeforeFinish,
     /// A renewal of the worker's lease is about to be sent.
@@ -81,6 +85,8 @@ mod armed {
             Self::AfterModel,
             Self::BeforeTool,
             Self::AfterTool,
+            Self::EffectMarked,
+            Self::EffectSent,
             Self::BeforeFinish,
             Self::BeforeRenew,
             Self::AfterSubmit,

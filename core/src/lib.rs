@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agents;
+pub mod artifacts;
 pub mod canonical;
 pub mod clock;
 mod closed_set;
