@@ -3,7 +3,6 @@
 ALTER TABLE tool_invocations
   ADD COLUMN tool_version     text NOT NULL,
   ADD COLUMN schema_sha256    text NOT NULL,  -- of the input schema's canonical text
-  ADD COLUMN arguments_sha256 text NOT NULL,  -- of `arguments`, to find out whether somebody changed them
   ADD COLUMN side_effect      text NOT NULL,  -- classification at that time: what recovery goes by if the tool is gone
   ADD COLUMN idempotency      text NOT NULL CONSTRAINT tool_invocations_idempotency_known CHECK (idempotency IN (
                                 'read_only', 'idempotent', 'conditionally_idempotent', 'non_idempotent'));
@@ -15,6 +14,7 @@ ALTER TABLE approvals
   ADD COLUMN agent_version  text NOT NULL,
   ADD COLUMN scopes         text[] NOT NULL,  -- of the run
   ADD COLUMN requested_by   text COLLATE "C" NOT NULL,  -- the run's principal
-  ADD COLUMN distinct_approver boolean NOT NULL;        -- `requested_by` may not approve it
+  ADD COLUMN distinct_approver boolean NOT NULL,        -- `requested_by` may not approve it
+  ADD CONSTRAINT approvals_once_per_call UNIQUE (invocation_id);
 
 CREATE INDEX approvals_pending ON approvals (tenant_id, created_at DESC, id DESC) WHERE status = 'PENDING'; -- the inbox

@@ -62,14 +62,31 @@ pub fn problems(content: &[ContentBlock]) -> Vec<Problem> {
 pub fn fit(text: &str, bytes_max: usize) -> (&str, bool) {
     let mut used = 0;
     for (at, character) in text.char_indices() {
-        used += match character {
-            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
-            '\0'..='\u{1f}' => 6,
-            other => other.len_utf8(),
-        };
+        used += json_bytes(character);
         if used > bytes_max {
             return (&text[..at], true);
         }
     }
     (text, false)
+}
+
+/// The end of a text, as long as its JSON form takes at most `bytes_max`.
+pub fn fit_end(text: &str, bytes_max: usize) -> &str {
+    let mut used = 0;
+    for (at, character) in text.char_indices().rev() {
+        used += json_bytes(character);
+        if used > bytes_max {
+            return &text[at + character.len_utf8()..];
+        }
+    }
+    text
+}
+
+/// What a character takes within a string of JSON.
+const fn json_bytes(character: char) -> usize {
+    match character {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        other => other.len_utf8(),
+    }
 }

@@ -18,14 +18,34 @@ pub enum Point {
     BeforeModel,
     /// The model has answered; nothing of the answer is on record.
     AfterModel,
+    /// The fourteen steps of the pipeline, each when it is done: what it is called is there.
+    ToolResolved,
+    ToolEnabled,
+    ScopesChecked,
+    ArgumentsValidated,
+    ArgumentsHashed,
+    PolicyDecided,
+    ApprovalChecked,
+    /// The intent of every call of the turn is on record; none has been started.
+    IntentRecorded,
     /// The start of a call is on record; the tool has not been called.
     BeforeTool,
     /// The tool has answered; nothing of the answer is on record.
     AfterTool,
+    ResultValidated,
+    ResultFitted,
+    /// The result is on record.
+    ResultRecorded,
+    /// The model's next request has it.
+    ResultRendered,
     /// That an effect may have been sent is on record; nothing has been sent.
     EffectMarked,
     /// The effect is out; the tool has not answered.
     EffectSent,
+    /// A run is about to let go and wait.
+    BeforeSuspend,
+    /// A run waits; nobody knows of it yet.
+    AfterSuspend,
     /// Everything but the end is on record.
     BeforeFinish,
     /// A renewal of the worker's lease is about to be sent.
@@ -83,10 +103,24 @@ mod armed {
             Self::AfterAppend,
             Self::BeforeModel,
             Self::AfterModel,
+            Self::ToolResolved,
+            Self::ToolEnabled,
+            Self::ScopesChecked,
+            Self::ArgumentsValidated,
+            Self::ArgumentsHashed,
+            Self::PolicyDecided,
+            Self::ApprovalChecked,
+            Self::IntentRecorded,
             Self::BeforeTool,
             Self::AfterTool,
+            Self::ResultValidated,
+            Self::ResultFitted,
+            Self::ResultRecorded,
+            Self::ResultRendered,
             Self::EffectMarked,
             Self::EffectSent,
+            Self::BeforeSuspend,
+            Self::AfterSuspend,
             Self::BeforeFinish,
             Self::BeforeRenew,
             Self::AfterSubmit,
@@ -114,6 +148,8 @@ mod armed {
     #[derive(Debug, Clone, Default)]
     pub struct Faults {
         armed: Arc<Mutex<HashMap<Point, Armed>>>,
+        /// Every point that somebody came by, in order.
+        passed: Arc<Mutex<Vec<Point>>>,
     }
 
     #[derive(Debug)]
@@ -175,7 +211,13 @@ mod armed {
             }
         }
 
+        /// What was passed since this was asked last.
+        pub fn take_passed(&self) -> Vec<Point> {
+            std::mem::take(&mut self.passed.lock().unwrap_or_else(PoisonError::into_inner))
+        }
+
         fn strike(&self, point: Point) -> Option<Action> {
+            self.passed.lock().unwrap_or_else(PoisonError::into_inner).push(point);
             let mut armed = self.armed.lock().unwrap_or_else(PoisonError::into_inner);
             let entry = armed.get_mut(&point)?;
             if entry.skip > 0 {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agents;
+pub mod approvals;
 pub mod artifacts;
 pub mod canonical;
 pub mod clock;

@@ -51,16 +51,15 @@ impl Control {
 
     /// Waits for a reason to stop a step in progress.
     pub(crate) async fn stopped(&self) -> StopReason {
+        self.stopped_by(StopReason::CancelRequested).await
+    }
+
+    /// Waits for a reason at least as urgent as this one.
+    pub(crate) async fn stopped_by(&self, least: StopReason) -> StopReason {
         let mut reasons = self.reason.subscribe();
-        loop {
-            if let Some(reason) = *reasons.borrow_and_update()
-                && reason.is_immediate()
-            {
-                return reason;
-            }
-            if reasons.changed().await.is_err() {
-                return std::future::pending().await; // cannot be: the sender is ours
-            }
+        match reasons.wait_for(|reason| reason.is_some_and(|reason| reason >= least)).await.map(|reason| *reason) {
+            Ok(Some(reason)) => reason,
+            Ok(None) | Err(_) => std::future::pending().await, // cannot be: the sender is ours
         }
     }
 }

@@ -1,19 +1,66 @@
 //! Handing the outcome of an execution to the one place that ends a run.
 
+use std::collections::HashMap;
+
 use baton_core::clock::Clock;
-use baton_core::events::{Event, RunEnded, RunFailed, RunRequeued};
-use baton_core::execution::{Append, Ending, Journal, Lease, Totals, WriteError};
+use baton_core::events::{Event, RunEnded, RunFailed, RunRequeued, ToolCallMarked};
+use baton_core::execution::{Append, Ending, Journal, Lease, SuspendOutcome, Suspension, Totals, WriteError};
 use baton_core::fault::Point;
 use baton_core::runs::{Failure, RequeueCause};
+use baton_core::tools::{CallRows, Invocation, InvocationStatus, Moved};
+use uuid::Uuid;
 
 use crate::control::StopReason;
-use crate::run_loop::{Outcome, RunContext};
+use crate::run_loop::{Outcome, RunContext, Suspending};
 
 /// Writes the end with its trailing events, in one statement with status and release.
-pub(crate) async fn finish(context: &mut RunContext<'_>, mut outcome: Outcome) {
+pub(crate) async fn finish(context: &mut RunContext<'_>, outcome: Outcome) {
     if context.faults.hit(Point::BeforeFinish).await.is_err() {
         return;
     }
+    let outcome = match outcome {
+        Outcome::Suspended(suspending) => match suspend(context, *suspending).await {
+            Some(outcome) => outcome,
+            None => return,
+        },
+        outcome => outcome,
+    };
+    let written = end(context, outcome).await;
+    match written {
+        Ok(()) => {}
+        Err(WriteError::Fenced | WriteError::Unanswered) => tracing::warn!("the lease is lost; nothing more is written"),
+        Err(WriteError::Refused(error)) => {
+            tracing::error!(error = &*error as &dyn std::error::Error, "the end of a run was refused; failing it");
+            if let Err(error) = end(context, Outcome::defect("refused")).await {
+                // The run stays ours and executed by nobody: the renewal finds it and hands it back.
+                tracing::error!(error = &error as &dyn std::error::Error, "the run could not be failed");
+            }
+        }
+    }
+}
+
+/// Lets the run wait. Some: it does not, and this is how it ends instead.
+async fn suspend(context: &mut RunContext<'_>, suspending: Suspending) -> Option<Outcome> {
+    let Suspending { events, calls, asks } = suspending;
+    if let Err(defect) = context.fold(&events) {
+        return Some(defect);
+    }
+    let suspension = Suspension { events: &events, calls, totals: context.state.totals(), asks };
+    match context.journal.suspend(&mut context.lease, suspension).await {
+        Ok(SuspendOutcome::Waiting) => None,
+        Ok(SuspendOutcome::CancelRequested) => {
+            context.control.stop(StopReason::CancelRequested);
+            Some(Outcome::Cancelled)
+        }
+        Err(WriteError::Fenced | WriteError::Unanswered) => Some(Outcome::Fenced),
+        Err(WriteError::Refused(error)) => {
+            tracing::error!(error = &*error as &dyn std::error::Error, "a run could not be made to wait; failing it");
+            Some(Outcome::defect("refused"))
+        }
+    }
+}
+
+async fn end(context: &mut RunContext<'_>, mut outcome: Outcome) -> Result<(), WriteError> {
     let trailing = outcome.take_trailing();
     // What was written, and what is written now. A fold that fails is a defect: then the end is written alone.
     let (trailing, totals, outcome) = match context.fold(&trailing) {
@@ -22,18 +69,14 @@ pub(crate) async fn finish(context: &mut RunContext<'_>, mut outcome: Outcome) {
         Err(defect) => (Vec::new(), context.written, defect),
     };
     let cancel_observed = context.control.reason() == Some(StopReason::CancelRequested);
-    let mut end = End { lease: &mut context.lease, journal: context.journal, clock: context.clock, cancel_observed };
-    match end.write(trailing, totals, outcome).await {
-        Ok(()) => {}
-        Err(WriteError::Fenced | WriteError::Unanswered) => tracing::warn!("the lease is lost; nothing more is written"),
-        Err(WriteError::Refused(error)) => {
-            tracing::error!(error = &*error as &dyn std::error::Error, "the end of a run was refused; failing it");
-            if let Err(error) = end.write(Vec::new(), context.written, Outcome::defect("refused")).await {
-                // The run stays ours and executed by nobody: the renewal finds it and hands it back.
-                tracing::error!(error = &error as &dyn std::error::Error, "the run could not be failed");
-            }
-        }
-    }
+    let mut end = End {
+        lease: &mut context.lease,
+        journal: context.journal,
+        clock: context.clock,
+        invocations: &context.invocations,
+        cancel_observed,
+    };
+    end.write(trailing, totals, outcome).await
 }
 
 /// Whatever ends a run, with or without its log.
@@ -42,6 +85,8 @@ pub(crate) struct End<'a> {
     pub(crate) lease: &'a mut Lease,
     pub(crate) journal: &'a Journal,
     pub(crate) clock: &'a Clock,
+    /// Those that are not settled.
+    pub(crate) invocations: &'a HashMap<Uuid, Invocation>,
     pub(crate) cancel_observed: bool,
 }
 
@@ -57,10 +102,29 @@ impl End<'_> {
                 let failure = Failure::new(reason, step, self.clock.now());
                 (Event::RunFailed(RunFailed { failure: failure.clone(), usage }), Ending::Failed { failure, class })
             }
-            Outcome::Fenced => return Err(WriteError::Fenced),
+            Outcome::Suspended(_) | Outcome::Fenced => return Err(WriteError::Fenced),
         };
+        let calls = if ending == Ending::HandedBack { CallRows::default() } else { self.close_calls(&mut events) };
         events.push(event);
-        let append = Append { events: &events, totals, ending: Some(ending), cancel_observed: self.cancel_observed };
+        let append = Append { events: &events, calls, totals, ending: Some(ending), cancel_observed: self.cancel_observed };
         self.journal.append(self.lease, append).await
+    }
+
+    /// No call is left open by a run that has ended. One whose effect may have been sent says so; the others were not made.
+    fn close_calls(&self, events: &mut Vec<Event>) -> CallRows {
+        let mut open: Vec<&Invocation> = self.invocations.values().collect();
+        open.sort_by_key(|invocation| (invocation.step, invocation.index));
+        let mut calls = CallRows::default();
+        for invocation in open {
+            let status = if invocation.may_have_been_sent() {
+                let (call_id, invocation_id) = (invocation.call_id.clone(), invocation.id);
+                events.push(Event::ToolCallUncertain(ToolCallMarked { call_id, invocation_id }));
+                InvocationStatus::Uncertain
+            } else {
+                InvocationStatus::Cancelled
+            };
+            calls.moved.push(Moved::to(invocation.id, status));
+        }
+        calls
     }
 }

@@ -1,19 +1,26 @@
 //! The loop of a run: steps, until there is an outcome. It ends nothing itself.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_core::Error;
-use baton_core::agents::AgentDefinition;
 use baton_core::clock::Clock;
 use baton_core::events::Event;
-use baton_core::execution::{Append, Journal, Lease, RunState, Totals, WriteError};
+use baton_core::execution::{Append, Asks, Journal, Lease, RunState, Totals, WriteError};
 use baton_core::fault::{Faults, Point};
 use baton_core::notify::Notifier;
 use baton_core::runs::{FailureReason, LimitsView};
+use baton_core::tools::pipeline::{OnBehalf, Pipeline};
+use baton_core::tools::{CallRows, Invocation, Moved};
+use uuid::Uuid;
 
 use crate::control::{Control, StopReason};
 use crate::renewal::Renewal;
 use crate::step;
+
+/// The same call with the same result, or the same denial, so often in a row: the model will not find out by itself.
+const REPETITIONS_MAX: u32 = 3;
 
 /// One run in execution.
 #[derive(Debug)]
@@ -23,9 +30,14 @@ pub(crate) struct RunContext<'a> {
     pub(crate) state: RunState,
     /// The totals of what is written, and of nothing else.
     pub(crate) written: Totals,
-    pub(crate) agent: Arc<AgentDefinition>,
+    /// The rows of the calls that are not settled, by identifier: what the log does not say of them.
+    pub(crate) invocations: HashMap<Uuid, Invocation>,
+    pub(crate) on_behalf: Arc<OnBehalf>,
     pub(crate) limits: LimitsView,
+    /// How long a question waits for its user.
+    pub(crate) question_ttl: Duration,
     pub(crate) control: Control,
+    pub(crate) pipeline: &'a Pipeline,
     pub(crate) journal: &'a Journal,
     pub(crate) notifier: &'a Notifier,
     pub(crate) clock: &'a Clock,
@@ -45,10 +57,20 @@ pub(crate) enum Outcome {
         class: Option<String>,
         trailing: Vec<Event>,
     },
+    /// The run waits for a person.
+    Suspended(Box<Suspending>),
     Cancelled,
     HandedBack,
     /// The lease is lost, or whether a write was made cannot be known: somebody else goes on from the log.
     Fenced,
+}
+
+/// What is written as a run lets go to wait for a person, in one statement.
+#[derive(Debug)]
+pub(crate) struct Suspending {
+    pub(crate) events: Vec<Event>,
+    pub(crate) calls: CallRows,
+    pub(crate) asks: Asks,
 }
 
 /// A part of a run that may find the outcome of the whole.
@@ -63,7 +85,7 @@ impl Outcome {
     pub(crate) fn take_trailing(&mut self) -> Vec<Event> {
         match self {
             Self::Completed { trailing } | Self::Failed { trailing, .. } => std::mem::take(trailing),
-            Self::Cancelled | Self::HandedBack | Self::Fenced => Vec::new(),
+            Self::Suspended(_) | Self::Cancelled | Self::HandedBack | Self::Fenced => Vec::new(),
         }
     }
 
@@ -94,25 +116,48 @@ impl From<StopReason> for Outcome {
 /// Executes a run from wherever its log says that it is.
 pub(crate) async fn run_loop(context: &mut RunContext<'_>) -> Outcome {
     loop {
-        let step =
-            if context.state.pending_calls.is_empty() { step::ask_model(context).await } else { step::call_tools(context).await };
-        if let Err(outcome) = step {
+        if let Err(outcome) = step(context).await {
             return outcome;
         }
     }
 }
 
+async fn step(context: &mut RunContext<'_>) -> Flow<()> {
+    if !context.state.pending_calls.is_empty() {
+        return step::call_tools(context).await;
+    }
+    context.goes_on()?;
+    step::ask_model(context).await
+}
+
 impl RunContext<'_> {
+    /// A model that goes in circles is stopped before it is asked again.
+    fn goes_on(&self) -> Flow<()> {
+        if self.state.same_result.times >= REPETITIONS_MAX {
+            return Err(Outcome::failed(FailureReason::ToolLoopDetected));
+        }
+        if self.state.same_denial.times >= REPETITIONS_MAX {
+            return Err(Outcome::failed(FailureReason::RepeatedDenial));
+        }
+        Ok(())
+    }
+
     /// Folds events, and commits them with the totals of the fold. The state is that of the log when this returns; a write that
     /// was refused leaves `written` behind, from which the run is failed.
     pub(crate) async fn append(&mut self, events: Vec<Event>) -> Flow<()> {
+        self.append_calls(events, CallRows::default()).await
+    }
+
+    /// The same, with what changes in the rows of calls.
+    pub(crate) async fn append_calls(&mut self, events: Vec<Event>, calls: CallRows) -> Flow<()> {
         self.fold(&events)?;
         let totals = self.state.totals();
         let cancel_observed = self.control.reason() == Some(StopReason::CancelRequested);
-        let append = Append { events: &events, totals, ending: None, cancel_observed };
+        let append = Append { events: &events, calls: calls.clone(), totals, ending: None, cancel_observed };
         match self.journal.append(&mut self.lease, append).await {
             Ok(()) => {
                 self.written = totals;
+                self.take_rows(calls);
                 Ok(())
             }
             Err(WriteError::Fenced | WriteError::Unanswered) => Err(Outcome::Fenced),
@@ -121,6 +166,18 @@ impl RunContext<'_> {
                 Err(Outcome::defect(error.code().as_str()))
             }
         }
+    }
+
+    /// What is on record now; what is settled is not looked at again.
+    fn take_rows(&mut self, calls: CallRows) {
+        self.invocations.extend(calls.new.into_iter().map(|invocation| (invocation.id, invocation)));
+        for Moved { id, status, effect_sent } in calls.moved {
+            if let Some(invocation) = self.invocations.get_mut(&id) {
+                invocation.status = status;
+                invocation.effect_sent |= effect_sent;
+            }
+        }
+        self.invocations.retain(|_, invocation| !invocation.status.is_settled());
     }
 
     pub(crate) fn fold(&mut self, events: &[Event]) -> Flow<()> {

@@ -1,17 +1,21 @@
 //! One execution of one run: from a claim to its end, its suspension or its loss. Nothing that happens in it takes down
 //! anything else.
 
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::Error;
-use baton_core::agents::{AgentDefinition, Versions};
+use baton_core::agents::Versions;
 use baton_core::clock::Clock;
 use baton_core::execution::{ClaimedRun, Journal, Queue, Replay, RunState};
 use baton_core::fault::{Faults, Point};
 use baton_core::notify::Notifier;
+use baton_core::tools::pipeline::{OnBehalf, Pipeline};
+use baton_core::tools::{Invocation, unsettled};
 use futures::FutureExt;
+use sqlx::PgPool;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 use uuid::Uuid;
@@ -32,6 +36,9 @@ const UNREADABLE_DELAY: Duration = Duration::from_secs(30);
 pub(crate) struct Supervisor {
     pub(crate) versions: Versions,
     pub(crate) replay: Replay,
+    pub(crate) pipeline: Pipeline,
+    pub(crate) question_ttl: Duration,
+    pub(crate) pool: PgPool,
     pub(crate) journal: Journal,
     pub(crate) queue: Queue,
     pub(crate) notifier: Notifier,
@@ -39,6 +46,13 @@ pub(crate) struct Supervisor {
     pub(crate) renewal: Renewal,
     pub(crate) executions: Executions,
     pub(crate) faults: Faults,
+}
+
+/// Where a run stands, and for whom it goes on.
+struct Loaded {
+    state: RunState,
+    invocations: HashMap<Uuid, Invocation>,
+    on_behalf: OnBehalf,
 }
 
 /// The execution is known to the renewal until this is dropped, however it ends.
@@ -71,7 +85,7 @@ impl Supervisor {
         if run.cancel_requested {
             control.stop(StopReason::CancelRequested);
         }
-        let (state, agent) = match self.load(&run, &control).await {
+        let Loaded { state, invocations, on_behalf } = match self.load(&run, &control).await {
             Ok(Some(loaded)) => loaded,
             Ok(None) => return self.end_unread(run, &control).await,
             Err(error) => {
@@ -83,9 +97,12 @@ impl Supervisor {
             lease: run.lease,
             written: state.totals(),
             state,
-            agent,
+            invocations,
+            on_behalf: Arc::new(on_behalf),
             limits: run.limits,
+            question_ttl: self.question_ttl,
             control,
+            pipeline: &self.pipeline,
             journal: &self.journal,
             notifier: &self.notifier,
             clock: &self.clock,
@@ -96,8 +113,8 @@ impl Supervisor {
         finish(&mut context, outcome).await;
     }
 
-    /// The run's state and its agent. None: it was told to stop before the database answered.
-    async fn load(&self, run: &ClaimedRun, control: &Control) -> Result<Option<(RunState, Arc<AgentDefinition>)>, Error> {
+    /// None: it was told to stop before the database answered.
+    async fn load(&self, run: &ClaimedRun, control: &Control) -> Result<Option<Loaded>, Error> {
         loop {
             match self.read(run).await {
                 Err(error @ Error::Unavailable { .. }) => {
@@ -112,11 +129,21 @@ impl Supervisor {
         }
     }
 
-    async fn read(&self, run: &ClaimedRun) -> Result<(RunState, Arc<AgentDefinition>), Error> {
+    async fn read(&self, run: &ClaimedRun) -> Result<Loaded, Error> {
         let agent = self.versions.get(&run.agent_id, &run.agent_version).await?;
         let state = self.replay.state_of(run).await?;
+        let has_calls = state.pending_calls.iter().any(|pending| pending.proposal.is_some());
+        let invocations = if has_calls { unsettled(&self.pool, run.lease.run_id()).await? } else { HashMap::new() };
+        let on_behalf = OnBehalf {
+            run_id: run.lease.run_id(),
+            session_id: run.lease.session_id(),
+            principal: run.principal.clone(),
+            policy: self.pipeline.profiles.policy_of(&agent.policy_profile, &agent.policy),
+            agent,
+            agent_version: run.agent_version.clone(),
+        };
         self.faults.hit(Point::AfterFold).await?;
-        Ok((state, agent))
+        Ok(Loaded { state, invocations, on_behalf })
     }
 
     /// A run whose log was not read: what ends it without its log does, from the totals of its row; else it goes back to the
@@ -137,7 +164,16 @@ impl Supervisor {
                 return;
             }
         };
-        let mut end = End { lease: &mut run.lease, journal: &self.journal, clock: &self.clock, cancel_observed };
+        // What its calls have done is to be on record, whatever its log says.
+        let invocations = match unsettled(&self.pool, run.lease.run_id()).await {
+            Ok(invocations) => invocations,
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "the calls of a run that is to end do not read");
+                return;
+            }
+        };
+        let (journal, clock) = (&self.journal, &self.clock);
+        let mut end = End { lease: &mut run.lease, journal, clock, invocations: &invocations, cancel_observed };
         if let Err(error) = end.write(Vec::new(), run.totals, outcome).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "a run whose log does not read could not be ended");
         }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::content::{ContentBlock, text_of};
 use crate::events::{Event, ToolCall};
+use crate::tools::{ReasonCode, ToolFailure};
 
 /// Estimated bytes of a token, everywhere that tokens are not counted by a provider.
 pub(super) const BYTES_PER_TOKEN: usize = 3;
@@ -42,7 +43,8 @@ impl Message {
     }
 }
 
-/// Messages in order; every call of a finished turn has a result.
+/// Messages in order. Every call of a finished turn has exactly one result, directly after the turn and in the order of its
+/// calls: providers refuse anything else, and a session that a provider refuses would be dead.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conversation {
     messages: Vec<Message>,
@@ -61,15 +63,14 @@ impl Conversation {
                 self.messages.push(Message::User { content: message.content.clone() });
             }
             Event::ModelResponseCompleted(response) => {
+                self.close_calls();
                 self.messages.push(Message::Assistant { text: response.text.clone(), tool_calls: response.tool_calls.clone() });
             }
             Event::ToolCallCompleted(call) => self.result(&call.call_id, call.result.to_string()),
-            Event::ToolCallFailed(call) => self.result(&call.call_id, failure_text(&call.reason_code, &call.message)),
-            Event::ToolCallDenied(call) => self.result(&call.call_id, failure_text(&call.reason_code, "The call was denied.")),
-            Event::ToolCallUncertain(call) => {
-                self.result(&call.call_id, failure_text("unknown", "Whether the call had its effect is unknown."));
-            }
-            Event::UserInputDelivered(input) => self.messages.push(Message::User { content: input.content.clone() }),
+            Event::ToolCallFailed(call) => self.failure(&call.call_id, &call.reason_code),
+            Event::ToolCallDenied(call) => self.failure(&call.call_id, &call.reason_code),
+            Event::ToolCallUncertain(call) => self.failure(&call.call_id, ReasonCode::Unknown.as_str()),
+            Event::UserInputDelivered(input) => self.answer(&input.content),
             Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_) => self.close_calls(),
             _ => {}
         }
@@ -92,30 +93,68 @@ impl Conversation {
         }
     }
 
+    /// A result goes to its place among those of its turn. One without a call, or for a call that has one, says nothing.
     fn result(&mut self, call_id: &str, text: String) {
-        self.messages.push(Message::ToolResult { call_id: call_id.to_owned(), text });
+        let Some((turn, tool_calls)) = self.last_turn() else { return };
+        let place_of = |id: &str| tool_calls.iter().position(|call| call.call_id == id);
+        let Some(place) = place_of(call_id) else { return };
+        let results = self.messages[turn + 1..].iter().filter_map(|message| match message {
+            Message::ToolResult { call_id, .. } => place_of(call_id),
+            _ => None,
+        });
+        let (mut before, mut is_answered) = (0, false);
+        for other in results {
+            before += usize::from(other < place);
+            is_answered |= other == place;
+        }
+        if !is_answered {
+            self.messages.insert(turn + 1 + before, Message::ToolResult { call_id: call_id.to_owned(), text });
+        }
     }
 
-    /// A run that ended between a call and its result must not make the session unusable: providers refuse such a turn.
+    fn failure(&mut self, call_id: &str, reason_code: &str) {
+        let name = self.last_turn().and_then(|(_, calls)| calls.iter().find(|call| call.call_id == call_id));
+        let action = name.map(|call| call.name.clone()).unwrap_or_default();
+        // A reason of a later build reads as the plainest of ours.
+        let reason = reason_code.parse().unwrap_or(ReasonCode::ToolExecutionError);
+        let text = serde_json::to_string(&ToolFailure::new(&action, reason)).expect("strings and a boolean serialize");
+        self.result(call_id, text);
+    }
+
+    /// What the user said to a question is the result of the call that asked: the first without one, since calls are made in
+    /// order and one that asks is made alone.
+    fn answer(&mut self, content: &[ContentBlock]) {
+        if let Some(call_id) = self.open_calls().into_iter().next() {
+            self.result(&call_id, answer_value(content).to_string());
+        }
+    }
+
+    /// A run that ended between a call and its result must not make the session unusable.
     fn close_calls(&mut self) {
         for call_id in self.open_calls() {
-            self.result(&call_id, failure_text("cancelled", "The call was not executed."));
+            self.failure(&call_id, ReasonCode::Cancelled.as_str());
         }
     }
 
     fn open_calls(&self) -> Vec<String> {
-        let Some(turn) = self.messages.iter().rposition(|message| matches!(message, Message::Assistant { .. })) else {
-            return Vec::new();
-        };
-        let Message::Assistant { tool_calls, .. } = &self.messages[turn] else { return Vec::new() };
+        let Some((turn, tool_calls)) = self.last_turn() else { return Vec::new() };
         let answered = |id: &str| {
             self.messages[turn..].iter().any(|message| matches!(message, Message::ToolResult { call_id, .. } if call_id == id))
         };
         tool_calls.iter().map(|call| call.call_id.clone()).filter(|id| !answered(id)).collect()
     }
+
+    fn last_turn(&self) -> Option<(usize, &[ToolCall])> {
+        let turn = self.messages.iter().rposition(|message| matches!(message, Message::Assistant { .. }))?;
+        let Message::Assistant { tool_calls, .. } = &self.messages[turn] else { return None };
+        Some((turn, tool_calls))
+    }
 }
 
-fn failure_text(reason_code: &str, message: &str) -> String {
-    let failure: Value = json!({"status": "error", "reason_code": reason_code, "message": message});
-    failure.to_string()
+/// The result of a call that asked the user.
+pub fn answer_value(content: &[ContentBlock]) -> Value {
+    json!({"answer": text_of(content)})
 }
+
+#[cfg(test)]
+mod tests;

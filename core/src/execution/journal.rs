@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::PgPool;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
@@ -15,10 +17,11 @@ use crate::db;
 use crate::error::Error;
 use crate::events::Event;
 use crate::execution::lease::Lease;
-use crate::execution::settle::{self, AppendRow, Appended, Ending, EventRow};
+use crate::execution::settle::{self, AppendRow, Appended, AskingEvent, Asks, Ending, EventRow, Fence, SuspendRow, Suspended};
 use crate::execution::state::Totals;
 use crate::fault::{Faults, Point};
 use crate::notify::{Hint, Notifier};
+use crate::tools::CallRows;
 
 /// Runs of one statement. Beyond it a batch gains nothing and its locks last longer.
 const BATCH_RUNS_MAX: usize = 64;
@@ -39,10 +42,28 @@ const LOST_WAIT_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Append<'a> {
     pub events: &'a [Event],
+    pub calls: CallRows,
     pub totals: Totals,
     pub ending: Option<Ending>,
     /// The worker has seen the request to cancel.
     pub cancel_observed: bool,
+}
+
+/// What a run writes as it lets go to wait for a person. The totals are those of the fold with these events in it.
+#[derive(Debug)]
+pub struct Suspension<'a> {
+    pub events: &'a [Event],
+    pub calls: CallRows,
+    pub totals: Totals,
+    pub asks: Asks,
+}
+
+/// What became of a suspension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SuspendOutcome {
+    Waiting,
+    /// A request to cancel stands, and nothing was written: the run is to be cancelled.
+    CancelRequested,
 }
 
 /// Why a write did not succeed. Whoever gets one stops: only a refusal says for certain that nothing is on record, since a
@@ -64,6 +85,8 @@ pub enum WriteError {
 #[derive(Debug, Clone)]
 pub struct Journal {
     members: mpsc::Sender<Member>,
+    /// For suspensions, which are written alone.
+    statements: Statements,
 }
 
 /// A write on its way, and who waits for it.
@@ -76,7 +99,8 @@ struct Member {
 
 impl Member {
     fn bytes(&self) -> usize {
-        self.row.events.iter().map(|event| event.body.len()).sum()
+        let arguments = self.row.calls.new.iter().map(|invocation| invocation.arguments.len());
+        self.row.events.iter().map(|event| event.body.len()).chain(arguments).sum()
     }
 }
 
@@ -84,8 +108,9 @@ impl Journal {
     /// Starts the task that writes; it ends when the last clone is gone.
     pub fn start(pool: PgPool, notifier: Notifier, faults: Faults) -> Self {
         let (members, receiver) = mpsc::channel(BATCH_RUNS_MAX);
-        tokio::spawn(Writing { pool, notifier, faults, members: receiver, left_over: None }.run());
-        Self { members }
+        let statements = Statements { pool, notifier, faults };
+        tokio::spawn(Writing { statements: statements.clone(), members: receiver, left_over: None }.run());
+        Self { members, statements }
     }
 
     /// Commits events of one run, and its end where it ends. Returns when they are committed.
@@ -94,23 +119,13 @@ impl Journal {
     /// [`WriteError`].
     pub async fn append(&self, lease: &mut Lease, append: Append<'_>) -> Result<(), WriteError> {
         let row = AppendRow {
-            run_id: lease.run_id(),
-            owner: lease.worker_id(),
-            epoch: lease.epoch(),
-            appends: lease.appends(),
+            fence: fence_of(lease),
             ending: append.ending,
             step_count: i32::try_from(append.totals.step_count).unwrap_or(i32::MAX),
             usage: append.totals.usage,
             cancel_observed: append.cancel_observed,
-            events: append
-                .events
-                .iter()
-                .map(|event| EventRow {
-                    event_type: event.event_type().as_str(),
-                    schema_version: event.schema_version(),
-                    body: event.body(),
-                })
-                .collect(),
+            events: append.events.iter().map(row_of).collect(),
+            calls: append.calls,
         };
         let (answer, written) = oneshot::channel();
         let gone = |_| WriteError::Refused(Arc::new(Error::internal("the journal has ended")));
@@ -119,12 +134,42 @@ impl Journal {
         lease.count_append();
         Ok(())
     }
+
+    /// Lets one run wait for a person, and releases it.
+    ///
+    /// # Errors
+    /// [`WriteError`].
+    pub async fn suspend(&self, lease: &mut Lease, suspension: Suspension<'_>) -> Result<SuspendOutcome, WriteError> {
+        let asking = |event: &Event| AskingEvent {
+            row: row_of(event),
+            expiry: suspension.asks.expiry_of(event).map(|(estimate, ttl)| (expiry_member(estimate), ttl)),
+        };
+        let events = suspension.events.iter().map(asking).collect();
+        let (calls, totals, asks) = (suspension.calls, suspension.totals, suspension.asks);
+        let row = SuspendRow { fence: fence_of(lease), totals, events, calls, asks };
+        let outcome = self.statements.suspend(lease.session_id(), &row).await?;
+        lease.count_append();
+        Ok(outcome)
+    }
 }
 
+const fn fence_of(lease: &Lease) -> Fence {
+    Fence { run_id: lease.run_id(), owner: lease.worker_id(), epoch: lease.epoch(), appends: lease.appends() }
+}
+
+fn row_of(event: &Event) -> EventRow {
+    EventRow { event_type: event.event_type().as_str(), schema_version: event.schema_version(), body: event.body() }
+}
+
+/// The member of a body that says when what it asks expires. Unescaped quotes make it unmistakable.
+fn expiry_member(expires_at: OffsetDateTime) -> String {
+    let text = expires_at.format(&Rfc3339).expect("a time of ours has a year of four digits");
+    format!("\"expires_at\":\"{text}\"")
+}
+
+/// The task that gathers what is ready.
 struct Writing {
-    pool: PgPool,
-    notifier: Notifier,
-    faults: Faults,
+    statements: Statements,
     members: mpsc::Receiver<Member>,
     /// Taken, and not for the batch that it was taken for.
     left_over: Option<Member>,
@@ -141,7 +186,7 @@ impl Writing {
                 },
             };
             let batch = self.gather(first);
-            self.write(batch).await;
+            self.statements.append(batch).await;
         }
     }
 
@@ -152,7 +197,7 @@ impl Writing {
             let Ok(member) = self.members.try_recv() else { break };
             bytes += member.bytes();
             // A run twice: an execution that was fenced and its successor in the same process. The statement takes a run once.
-            let is_twice = batch.iter().any(|other| other.row.run_id == member.row.run_id);
+            let is_twice = batch.iter().any(|other| other.row.fence.run_id == member.row.fence.run_id);
             if bytes > BATCH_BYTES_MAX || is_twice {
                 self.left_over = Some(member);
                 break;
@@ -161,18 +206,31 @@ impl Writing {
         }
         batch
     }
+}
 
-    async fn write(&self, batch: Vec<Member>) {
+/// The statements, asked again where their answer is lost.
+#[derive(Debug, Clone)]
+struct Statements {
+    pool: PgPool,
+    notifier: Notifier,
+    faults: Faults,
+}
+
+/// What became of each run of a batch: the sequence of its last event.
+type Answers = HashMap<Uuid, Result<i64, WriteError>>;
+
+impl Statements {
+    async fn append(&self, batch: Vec<Member>) {
         let (rows, waiting): (Vec<AppendRow>, Vec<_>) =
             batch.into_iter().map(|member| (member.row, (member.session_id, member.answer))).unzip();
-        let mut answers = match self.commit(&rows).await {
+        let mut answers = match self.append_rows(&rows).await {
             Ok(answers) => answers,
-            Err(_) if rows.len() > 1 => self.commit_each(&rows).await,
-            Err(error) => rows.iter().map(|row| (row.run_id, Err(error.clone()))).collect(),
+            Err(_) if rows.len() > 1 => self.append_each(&rows).await,
+            Err(error) => rows.iter().map(|row| (row.fence.run_id, Err(error.clone()))).collect(),
         };
         let mut hints = Vec::with_capacity(rows.len());
         for (row, (session_id, answer)) in rows.iter().zip(waiting) {
-            let outcome = answers.remove(&row.run_id).unwrap_or(Err(WriteError::Fenced));
+            let outcome = answers.remove(&row.fence.run_id).unwrap_or(Err(WriteError::Fenced));
             if let Ok(sequence) = outcome {
                 hints.push(Hint::Events { session_id, sequence });
                 if row.ending == Some(Ending::HandedBack) {
@@ -184,26 +242,63 @@ impl Writing {
         self.notifier.send(hints);
     }
 
-    async fn commit_each(&self, rows: &[AppendRow]) -> HashMap<Uuid, Result<i64, WriteError>> {
+    async fn append_each(&self, rows: &[AppendRow]) -> Answers {
         let mut answers = HashMap::new();
         for row in rows {
-            let answer = self.commit(std::slice::from_ref(row)).await;
-            answers.extend(answer.unwrap_or_else(|error| HashMap::from([(row.run_id, Err(error))])));
+            let answer = self.append_rows(std::slice::from_ref(row)).await;
+            answers.extend(answer.unwrap_or_else(|error| HashMap::from([(row.fence.run_id, Err(error))])));
         }
         answers
     }
 
-    /// One statement. A lost answer is asked for again with the same counters, so that a write that was committed is not
-    /// doubled; what is then absent is looked up.
-    async fn commit(&self, rows: &[AppendRow]) -> Result<HashMap<Uuid, Result<i64, WriteError>>, WriteError> {
+    /// One statement. What is absent from its answer was committed by an earlier try whose answer was lost, or is fenced.
+    async fn append_rows(&self, rows: &[AppendRow]) -> Result<Answers, WriteError> {
+        let appended = self.answered(|| settle::append_and_settle(&self.pool, rows)).await?;
+        let mut answers: Answers = appended.into_iter().map(|row| (row.run_id, Ok(row.last_sequence))).collect();
+        let absent: Vec<Fence> = rows.iter().map(|row| row.fence).filter(|fence| !answers.contains_key(&fence.run_id)).collect();
+        if !absent.is_empty() {
+            match self.committed_before(&absent).await {
+                Ok(before) => answers.extend(before.into_iter().map(|row| (row.run_id, Ok(row.last_sequence)))),
+                Err(error) => answers.extend(absent.iter().map(|fence| (fence.run_id, Err(error.clone())))),
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn suspend(&self, session_id: Uuid, row: &SuspendRow) -> Result<SuspendOutcome, WriteError> {
+        self.faults.hit(Point::BeforeSuspend).await.map_err(refused)?;
+        let last_sequence = match self.answered(|| settle::suspend(&self.pool, row)).await? {
+            Some(Suspended::Waiting { last_sequence }) => last_sequence,
+            Some(Suspended::CancelRequested) => return Ok(SuspendOutcome::CancelRequested),
+            None => {
+                let before = self.committed_before(&[row.fence]).await?;
+                before.first().ok_or(WriteError::Fenced)?.last_sequence
+            }
+        };
+        self.faults.hit(Point::AfterSuspend).await.map_err(refused)?;
+        self.notifier.send([Hint::Events { session_id, sequence: last_sequence }]);
+        Ok(SuspendOutcome::Waiting)
+    }
+
+    /// A new statement: the snapshot of the one before may not show what it had waited for.
+    async fn committed_before(&self, writes: &[Fence]) -> Result<Vec<Appended>, WriteError> {
+        let before = db::repeat_when_lost(|| settle::committed_before(&self.pool, writes)).await;
+        before.map_err(|_| WriteError::Unanswered)
+    }
+
+    /// A lost answer is asked for again with the same counters, so that a write that was committed is not doubled.
+    async fn answered<T, F>(&self, statement: impl Fn() -> F) -> Result<T, WriteError>
+    where
+        F: Future<Output = Result<T, sqlx::Error>>,
+    {
         let mut wait = LOST_WAIT;
         let mut was_victim = false;
         for _ in 0..LOST_TRIES_MAX {
             self.faults.hit(Point::BeforeAppend).await.map_err(refused)?;
-            match db::answered(ANSWER_TIMEOUT, settle::append_and_settle(&self.pool, rows)).await {
-                Ok(appended) => {
+            match db::answered(ANSWER_TIMEOUT, statement()).await {
+                Ok(answer) => {
                     self.faults.hit(Point::AfterAppend).await.map_err(refused)?;
-                    return self.answers(rows, appended).await;
+                    return Ok(answer);
                 }
                 Err(error) if db::is_victim(&error) && !was_victim => {
                     tracing::warn!(error = &error as &dyn std::error::Error, "chosen as a victim; writing once more");
@@ -224,26 +319,6 @@ impl Writing {
             }
         }
         Err(WriteError::Unanswered)
-    }
-
-    /// What became of each row. One that is absent was committed by an earlier try whose answer was lost, or is fenced.
-    async fn answers(
-        &self,
-        rows: &[AppendRow],
-        appended: Vec<Appended>,
-    ) -> Result<HashMap<Uuid, Result<i64, WriteError>>, WriteError> {
-        let mut answers: HashMap<Uuid, Result<i64, WriteError>> =
-            appended.into_iter().map(|row| (row.run_id, Ok(row.last_sequence))).collect();
-        let absent: Vec<&AppendRow> = rows.iter().filter(|row| !answers.contains_key(&row.run_id)).collect();
-        if !absent.is_empty() {
-            // A new statement: the snapshot of the one before may not show what it had waited for.
-            let before = db::repeat_when_lost(|| settle::committed_before(&self.pool, &absent)).await;
-            match before {
-                Ok(before) => answers.extend(before.into_iter().map(|row| (row.run_id, Ok(row.last_sequence)))),
-                Err(_) => answers.extend(absent.iter().map(|row| (row.run_id, Err(WriteError::Unanswered)))),
-            }
-        }
-        Ok(answers)
     }
 }
 

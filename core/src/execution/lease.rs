@@ -29,23 +29,23 @@ impl Lease {
         Self { run_id, session_id, worker_id, epoch, appends }
     }
 
-    pub fn run_id(&self) -> Uuid {
+    pub const fn run_id(&self) -> Uuid {
         self.run_id
     }
 
-    pub fn session_id(&self) -> Uuid {
+    pub const fn session_id(&self) -> Uuid {
         self.session_id
     }
 
-    pub fn epoch(&self) -> i32 {
+    pub const fn epoch(&self) -> i32 {
         self.epoch
     }
 
-    pub(super) fn worker_id(&self) -> Uuid {
+    pub(super) const fn worker_id(&self) -> Uuid {
         self.worker_id
     }
 
-    pub(super) fn appends(&self) -> i32 {
+    pub(super) const fn appends(&self) -> i32 {
         self.appends
     }
 

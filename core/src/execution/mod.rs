@@ -1,5 +1,6 @@
 //! Executing runs: the queue, leases, the fold, fenced writes, and the one place that ends a run.
 
+mod calls;
 mod conversation;
 mod journal;
 mod lease;
@@ -9,10 +10,11 @@ mod replay;
 pub mod settle;
 mod state;
 
-pub use conversation::{Conversation, Message};
-pub use journal::{Append, Journal, WriteError};
+pub use calls::{AskedApproval, CallStage, PendingCall, Proposal, Repetition};
+pub use conversation::{Conversation, Message, answer_value};
+pub use journal::{Append, Journal, SuspendOutcome, Suspension, WriteError};
 pub use lease::{Lease, OwnedRun, WorkerIdentity, Workers};
 pub use queue::{ClaimedRun, Queue, Room};
 pub use replay::Replay;
-pub use settle::{CancelOutcome, Ending};
-pub use state::{CallStage, FoldError, PendingCall, RunState, Totals};
+pub use settle::{Asks, CancelOutcome, Ending, NewApproval, NewQuestion};
+pub use state::{FoldError, RunState, Totals};

@@ -4,11 +4,11 @@
 //! this fold, and the audit of every integration test compares the two.
 
 use rust_decimal::Decimal;
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::content::ContentBlock;
-use crate::events::{Event, EventType, Stop, ToolCall};
+use crate::events::{Decision, Event, EventType, Stop};
+use crate::execution::calls::{AskedApproval, CallStage, PendingCall, Proposal, Repetition};
 use crate::execution::conversation::Conversation;
 use crate::runs::{FailureReason, ResumeCause, RunStatus, Usage};
 
@@ -37,6 +37,10 @@ pub struct RunState {
     pub pending_calls: Vec<PendingCall>,
     /// Why the model ended its last turn.
     pub last_stop: Option<Stop>,
+    /// How often the last call has had this result in a row.
+    pub same_result: Repetition,
+    /// How often the last denial has been repeated in a row.
+    pub same_denial: Repetition,
     pub failure: Option<FailureReason>,
     /// Some charged call had no price: the cost is unknown from then on.
     unpriced: bool,
@@ -49,40 +53,6 @@ pub struct Totals {
     pub usage: Usage,
 }
 
-/// A call that the model asked for and that has no result yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PendingCall {
-    pub call: ToolCall,
-    pub step: u32,
-    pub stage: CallStage,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CallStage {
-    /// In the model's answer, not yet in the log as a proposal.
-    Requested,
-    /// `arguments` is null where the model's text was not a JSON object.
-    Proposed {
-        invocation_id: Uuid,
-        arguments: Value,
-    },
-    Started {
-        invocation_id: Uuid,
-        arguments: Value,
-    },
-}
-
-impl CallStage {
-    fn invocation(&self) -> Option<(Uuid, &Value)> {
-        match self {
-            Self::Requested => None,
-            Self::Proposed { invocation_id, arguments } | Self::Started { invocation_id, arguments } => {
-                Some((*invocation_id, arguments))
-            }
-        }
-    }
-}
-
 /// The log contradicts the rules: a defect, or a damaged database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FoldError {
@@ -90,6 +60,8 @@ pub enum FoldError {
     Transition { event_type: EventType, status: RunStatus },
     #[error("`{event_type}` names a call that is not open")]
     UnknownCall { event_type: EventType },
+    #[error("`{event_type}` answers what nobody has asked")]
+    UnknownQuestion { event_type: EventType },
 }
 
 impl RunState {
@@ -110,6 +82,8 @@ impl RunState {
             conversation: history,
             pending_calls: Vec::new(),
             last_stop: None,
+            same_result: Repetition::default(),
+            same_denial: Repetition::default(),
             failure: None,
             unpriced: false,
         }
@@ -154,29 +128,49 @@ impl RunState {
                 self.pending_calls = response
                     .tool_calls
                     .iter()
-                    .map(|call| PendingCall { call: call.clone(), step: response.step, stage: CallStage::Requested })
+                    .map(|call| PendingCall::requested(call.clone(), response.step))
                     .collect();
             }
             Event::ToolCallProposed(proposed) => {
                 self.usage.tool_calls = self.usage.tool_calls.saturating_add(1);
                 let call = self.open_call(event, &proposed.call_id)?;
-                call.stage = CallStage::Proposed { invocation_id: proposed.invocation_id, arguments: proposed.arguments.clone() };
+                let (invocation_id, arguments) = (proposed.invocation_id, proposed.arguments.clone());
+                call.proposal = Some(Proposal { invocation_id, arguments });
+                call.stage = CallStage::Proposed;
             }
-            Event::ToolCallStarted(started) => {
-                let call = self.open_call(event, &started.call_id)?;
-                if let Some((invocation_id, arguments)) = call.stage.invocation() {
-                    call.stage = CallStage::Started { invocation_id, arguments: arguments.clone() };
-                }
+            Event::ToolCallAuthorized(decided) => self.open_call(event, &decided.call_id)?.stage = CallStage::Authorized,
+            Event::ToolCallStarted(started) => self.open_call(event, &started.call_id)?.stage = CallStage::Started,
+            Event::ToolCallCompleted(completed) => {
+                let call = self.close_call(event, &completed.call_id)?;
+                self.same_result.count(&call, &completed.result.to_string());
             }
-            Event::ToolCallCompleted(call) => self.close_call(event, &call.call_id)?,
-            Event::ToolCallFailed(call) => self.close_call(event, &call.call_id)?,
-            Event::ToolCallDenied(call) => self.close_call(event, &call.call_id)?,
-            Event::ToolCallUncertain(call) => self.close_call(event, &call.call_id)?,
+            Event::ToolCallFailed(failed) => {
+                let call = self.close_call(event, &failed.call_id)?;
+                self.same_result.count(&call, &failed.reason_code);
+            }
+            Event::ToolCallDenied(denied) => {
+                let call = self.close_call(event, &denied.call_id)?;
+                self.same_denial.count(&call, &denied.reason_code);
+            }
+            Event::ToolCallUncertain(uncertain) => {
+                self.close_call(event, &uncertain.call_id)?;
+            }
+            Event::ApprovalRequested(asked) => {
+                self.open_call(event, &asked.call_id)?.approval = Some(AskedApproval { id: asked.approval_id, decision: None });
+            }
+            Event::ApprovalResolved(resolved) => self.resolve_approval(event, resolved.approval_id, resolved.decision)?,
             Event::RunWaitingForApproval(_) => self.become_status(event, RunStatus::WaitingForApproval)?,
-            Event::RunWaitingForUser(_) => self.become_status(event, RunStatus::WaitingForUser)?,
-            Event::UserInputDelivered(_) => {
+            Event::RunWaitingForUser(waiting) => {
+                self.become_status(event, RunStatus::WaitingForUser)?;
+                // Control tools run alone, so the call that is under way is the one that asks.
+                let unknown = FoldError::UnknownQuestion { event_type: event.event_type() };
+                let asking = self.pending_calls.iter_mut().find(|pending| pending.stage == CallStage::Started).ok_or(unknown)?;
+                asking.stage = CallStage::AskedUser { question_id: waiting.question_id, answer: None };
+            }
+            Event::UserInputDelivered(input) => {
                 self.become_status(event, RunStatus::Queued)?;
                 self.resume_after = Some(ResumeCause::Input);
+                self.answer_question(event, input.question_id, &input.content)?;
             }
             Event::RunCompleted(_) => self.end(event, RunStatus::Completed)?,
             Event::RunCancelled(_) => self.end(event, RunStatus::Cancelled)?,
@@ -208,9 +202,37 @@ impl RunState {
         self.pending_calls.iter_mut().find(|pending| pending.call.call_id == call_id).ok_or(unknown)
     }
 
-    fn close_call(&mut self, event: &Event, call_id: &str) -> Result<(), FoldError> {
-        self.open_call(event, call_id)?;
-        self.pending_calls.retain(|pending| pending.call.call_id != call_id);
+    fn close_call(&mut self, event: &Event, call_id: &str) -> Result<PendingCall, FoldError> {
+        let unknown = FoldError::UnknownCall { event_type: event.event_type() };
+        let at = self.pending_calls.iter().position(|pending| pending.call.call_id == call_id).ok_or(unknown)?;
+        Ok(self.pending_calls.remove(at))
+    }
+
+    /// The last answer sends the run back to the queue. An approval that expired or was cancelled does not: its run ends.
+    fn resolve_approval(&mut self, event: &Event, approval_id: Uuid, decision: Decision) -> Result<(), FoldError> {
+        let unknown = FoldError::UnknownQuestion { event_type: event.event_type() };
+        let mut asked = self.pending_calls.iter_mut().filter_map(|pending| pending.approval.as_mut());
+        asked.find(|approval| approval.id == approval_id && approval.decision.is_none()).ok_or(unknown)?.decision = Some(decision);
+        let is_answer = matches!(decision, Decision::ApproveOnce | Decision::Deny);
+        if is_answer && self.open_approvals().next().is_none() {
+            self.become_status(event, RunStatus::Queued)?;
+            self.resume_after = Some(ResumeCause::Approval);
+        }
+        Ok(())
+    }
+
+    /// Approvals that nobody has answered, in the order of their calls.
+    pub fn open_approvals(&self) -> impl Iterator<Item = Uuid> {
+        let asked = self.pending_calls.iter().filter_map(|pending| pending.approval.as_ref());
+        asked.filter(|approval| approval.decision.is_none()).map(|approval| approval.id)
+    }
+
+    fn answer_question(&mut self, event: &Event, question: Uuid, content: &[ContentBlock]) -> Result<(), FoldError> {
+        let answered = self.pending_calls.iter_mut().find_map(|pending| match &mut pending.stage {
+            CallStage::AskedUser { question_id, answer: answer @ None } if *question_id == question => Some(answer),
+            _ => None,
+        });
+        *answered.ok_or(FoldError::UnknownQuestion { event_type: event.event_type() })? = Some(content.to_vec());
         Ok(())
     }
 

@@ -30,7 +30,7 @@ pub(crate) async fn ask_model(context: &mut RunContext<'_>) -> Flow<()> {
     loop {
         context.boundary()?;
         let (step, attempt) = next_attempt(context)?;
-        let Some((provider, model)) = provider_of(&context.agent) else {
+        let Some((provider, model)) = provider_of(&context.on_behalf.agent) else {
             return Err(Outcome::failed(FailureReason::ModelPermanentError));
         };
         let (provider_name, model) = (provider.name().to_owned(), model.to_owned());
@@ -66,7 +66,7 @@ fn next_attempt(context: &RunContext<'_>) -> Flow<(u32, u32)> {
 async fn ask(context: &RunContext<'_>, provider: &dyn ModelProvider, step: u32, attempt: u32) -> Flow<Result<Turn, ModelError>> {
     let state = &context.state;
     let mut stream = provider.stream(ModelRequest {
-        agent: context.agent.clone(),
+        agent: context.on_behalf.agent.clone(),
         messages: state.conversation.messages().to_vec(),
         input: state.input.clone(),
         step,

@@ -5,16 +5,14 @@ use sqlx::PgPool;
 use uuid::Uuid;
 
 use crate::execution::settle::Ending;
+use crate::execution::settle::rows::CallColumns;
 use crate::runs::Usage;
+use crate::tools::CallRows;
 
 /// What one worker writes for one run. A statement takes a run once: two rows of one run could not be told apart in it.
 #[derive(Debug)]
 pub(in crate::execution) struct AppendRow {
-    pub(in crate::execution) run_id: Uuid,
-    pub(in crate::execution) owner: Uuid,
-    pub(in crate::execution) epoch: i32,
-    /// Writes of workers so far; one more after this.
-    pub(in crate::execution) appends: i32,
+    pub(in crate::execution) fence: Fence,
     /// None: the run goes on.
     pub(in crate::execution) ending: Option<Ending>,
     /// Totals of the fold, not increments.
@@ -23,6 +21,7 @@ pub(in crate::execution) struct AppendRow {
     /// The worker has seen the request to cancel.
     pub(in crate::execution) cancel_observed: bool,
     pub(in crate::execution) events: Vec<EventRow>,
+    pub(in crate::execution) calls: CallRows,
 }
 
 #[derive(Debug)]
@@ -30,6 +29,16 @@ pub(in crate::execution) struct EventRow {
     pub(in crate::execution) event_type: &'static str,
     pub(in crate::execution) schema_version: i16,
     pub(in crate::execution) body: String,
+}
+
+/// What a write must find, or it writes nothing: the lease, and the number of writes so far.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::execution) struct Fence {
+    pub(in crate::execution) run_id: Uuid,
+    pub(in crate::execution) owner: Uuid,
+    pub(in crate::execution) epoch: i32,
+    /// Writes of workers so far; one more after this.
+    pub(in crate::execution) appends: i32,
 }
 
 /// A run that was written, and the sequence of its last event.
@@ -46,10 +55,12 @@ pub(in crate::execution) struct Appended {
 /// Any error undoes the whole statement: then each member alone.
 pub(in crate::execution) async fn append_and_settle(pool: &PgPool, rows: &[AppendRow]) -> Result<Vec<Appended>, sqlx::Error> {
     let runs = Columns::of(rows);
+    let mut calls = CallColumns::default();
     let (mut event_runs, mut types, mut versions, mut bodies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for row in rows {
+        calls.push(row.fence.run_id, &row.calls);
         for event in &row.events {
-            event_runs.push(row.run_id);
+            event_runs.push(row.fence.run_id);
             types.push(event.event_type.to_owned());
             versions.push(event.schema_version);
             bodies.push(event.body.clone());
@@ -100,7 +111,28 @@ pub(in crate::execution) async fn append_and_settle(pool: &PgPool, rows: &[Appen
                 status_since = CASE WHEN w.new_status IS NULL THEN r.status_since ELSE now() END,
                 updated_at = now()
             FROM num JOIN want w ON w.run_id = num.run_id WHERE r.id = num.run_id
-            RETURNING r.id AS run_id, num.top
+            RETURNING r.id AS run_id, r.session_id, r.tenant_id, r.principal_id, num.top
+        ), inv AS (
+            -- What hangs on a run changes only here, under its row's lock, and with an update of the run.
+            INSERT INTO tool_invocations (id, run_id, step, call_index, call_id, tool_name, tool_version, schema_sha256, arguments,
+                side_effect, idempotency, idempotency_key, status)
+            SELECT i.id, i.run_id, i.step, i.call_index, i.call_id, i.tool_name, i.tool_version, i.schema_sha256, i.arguments,
+                i.side_effect, i.idempotency, i.key, i.status
+            FROM upd JOIN unnest($24::uuid[], $25::uuid[], $26::int4[], $27::int4[], $28::text[], $29::text[], $30::text[], $31::text[],
+                $32::text[], $33::text[], $34::text[], $35::text[], $36::text[])
+                AS i(run_id, id, step, call_index, call_id, tool_name, tool_version, schema_sha256, arguments, side_effect, idempotency,
+                key, status) ON i.run_id = upd.run_id
+        ), moved AS (
+            UPDATE tool_invocations i SET status = m.status, updated_at = now(),
+                effect_sent_at = CASE WHEN m.effect_sent THEN coalesce(i.effect_sent_at, now()) ELSE i.effect_sent_at END
+            FROM upd JOIN unnest($37::uuid[], $38::uuid[], $39::text[], $40::bool[]) AS m(run_id, id, status, effect_sent)
+                ON m.run_id = upd.run_id
+            WHERE i.id = m.id AND i.run_id = m.run_id
+        ), art AS (
+            INSERT INTO artifacts (id, session_id, run_id, tenant_id, principal_id, name, media_type, sha256, size_bytes)
+            SELECT a.id, upd.session_id, a.run_id, upd.tenant_id, upd.principal_id, a.name, a.media_type, a.sha256, a.size_bytes
+            FROM upd JOIN unnest($41::uuid[], $42::uuid[], $43::text[], $44::text[], $45::text[], $46::int8[])
+                AS a(run_id, id, name, media_type, sha256, size_bytes) ON a.run_id = upd.run_id
         ), ins AS (
             INSERT INTO events (session_id, sequence, run_id, type, schema_version, body)
             SELECT num.session_id, num.base + ev.k, ev.run_id, ev.type, ev.schema_version, ev.body
@@ -131,6 +163,29 @@ pub(in crate::execution) async fn append_and_settle(pool: &PgPool, rows: &[Appen
         &types,
         &versions,
         &bodies,
+        &calls.new.run_id,
+        &calls.new.id,
+        &calls.new.step,
+        &calls.new.index,
+        &calls.new.call_id,
+        &calls.new.tool_name,
+        &calls.new.tool_version,
+        &calls.new.schema_sha256,
+        &calls.new.arguments,
+        &calls.new.side_effect,
+        &calls.new.idempotency,
+        &calls.new.key,
+        &calls.new.status,
+        &calls.moved.run_id,
+        &calls.moved.id,
+        &calls.moved.status,
+        &calls.moved.effect_sent,
+        &calls.artifacts.run_id,
+        &calls.artifacts.id,
+        &calls.artifacts.name,
+        &calls.artifacts.media_type,
+        &calls.artifacts.sha256,
+        &calls.artifacts.size_bytes,
     )
     .fetch_all(pool)
     .await?;
@@ -139,8 +194,11 @@ pub(in crate::execution) async fn append_and_settle(pool: &PgPool, rows: &[Appen
 
 /// Of writes whose answers were lost and whose repetition wrote nothing: those that had been committed the first time. The
 /// rest is fenced.
-pub(in crate::execution) async fn committed_before(pool: &PgPool, rows: &[&AppendRow]) -> Result<Vec<Appended>, sqlx::Error> {
-    let ids: Vec<Uuid> = rows.iter().map(|row| row.run_id).collect();
+pub(in crate::execution) async fn committed_before(
+    pool: &PgPool,
+    writes: &[Fence],
+) -> Result<Vec<Appended>, sqlx::Error> {
+    let ids: Vec<Uuid> = writes.iter().map(|write| write.run_id).collect();
     let states = sqlx::query!(
         r#"
         SELECT r.id, r.lease_epoch, r.appends, s.last_sequence
@@ -152,7 +210,8 @@ pub(in crate::execution) async fn committed_before(pool: &PgPool, rows: &[&Appen
     .fetch_all(pool)
     .await?;
     let ours = states.into_iter().filter(|state| {
-        rows.iter().any(|row| row.run_id == state.id && row.epoch == state.lease_epoch && row.appends + 1 == state.appends)
+        let is_it = |write: &Fence| write.epoch == state.lease_epoch && write.appends + 1 == state.appends;
+        writes.iter().any(|write| write.run_id == state.id && is_it(write))
     });
     Ok(ours.map(|state| Appended { run_id: state.id, last_sequence: state.last_sequence }).collect())
 }
@@ -195,10 +254,10 @@ impl Columns {
             Some(Ending::Failed { failure, class }) => Some((failure, class)),
             _ => None,
         };
-        self.run_id.push(row.run_id);
-        self.owner.push(row.owner);
-        self.epoch.push(row.epoch);
-        self.appends.push(row.appends);
+        self.run_id.push(row.fence.run_id);
+        self.owner.push(row.fence.owner);
+        self.epoch.push(row.fence.epoch);
+        self.appends.push(row.fence.appends);
         self.new_status.push(row.ending.as_ref().map(|ending| ending.status().to_string()));
         self.step_count.push(row.step_count);
         self.model_calls.push(row.usage.model_calls);

@@ -6,10 +6,14 @@
 
 mod append;
 mod cancel;
+mod rows;
+mod suspend;
 mod sweep;
 
-pub(super) use append::{AppendRow, Appended, EventRow, append_and_settle, committed_before};
+pub(super) use append::{AppendRow, Appended, EventRow, Fence, append_and_settle, committed_before};
 pub use cancel::{CancelOutcome, cancel};
+pub(super) use suspend::{AskingEvent, SuspendRow, Suspended, suspend};
+pub use suspend::{Asks, NewApproval, NewQuestion};
 pub(super) use sweep::{clear_due, fail_overdue, mark_dead_workers, requeue_lost};
 
 use crate::runs::{Failure, RunStatus};

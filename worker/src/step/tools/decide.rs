@@ -1,0 +1,198 @@
+//! Whether the calls of a turn may be made: steps 1 to 7 of the pipeline for every one of them, then step 8, or the one
+//! transaction that lets the run wait for a person.
+
+use baton_core::events::{
+    ApprovalInvalidated, ApprovalRequested, Event, RunWaitingForApproval, Stop, ToolCallDecided, ToolCallFailed, ToolCallProposed,
+};
+use baton_core::execution::{Asks, CallStage, NewApproval, PendingCall, Proposal};
+use baton_core::fault::Point;
+use baton_core::runs::FailureReason;
+use baton_core::tools::pipeline::{Assessment, Proposed, arguments_of};
+use baton_core::tools::{CallRows, Invocation, InvocationStatus, Moved, ReasonCode};
+use uuid::Uuid;
+
+use crate::run_loop::{Flow, Outcome, RunContext, Suspending};
+
+/// Decides what is not decided, or has to be decided again. Returns when everything that may be made is on record as
+/// authorized; else the run has its outcome.
+pub(super) async fn decide(context: &mut RunContext<'_>) -> Flow<()> {
+    let undecided = undecided(context)?;
+    if undecided.is_empty() {
+        return Ok(());
+    }
+    let mut assessed = Vec::with_capacity(undecided.len());
+    for call in undecided {
+        let assessment = assess(context, &call).await?;
+        assessed.push((call, assessment));
+    }
+    if assessed.iter().any(|(_, assessment)| matches!(assessment, Assessment::NeedsApproval { .. })) {
+        return Err(Outcome::Suspended(Box::new(ask_people(context, assessed))));
+    }
+    let (events, calls) = intent(assessed);
+    if !events.is_empty() || !calls.moved.is_empty() {
+        context.append_calls(events, calls).await?;
+    }
+    context.fault(Point::IntentRecorded).await // 8
+}
+
+/// A call to decide about, under the identifier that it has or will have.
+struct Undecided {
+    pending: PendingCall,
+    proposal: Proposal,
+}
+
+impl Undecided {
+    fn is_new(&self) -> bool {
+        self.pending.stage == CallStage::Requested
+    }
+}
+
+fn undecided(context: &RunContext<'_>) -> Flow<Vec<Undecided>> {
+    let open = context.state.pending_calls.iter();
+    let open = open.filter(|pending| matches!(pending.stage, CallStage::Requested | CallStage::Proposed | CallStage::Authorized));
+    let undecided: Vec<Undecided> = open
+        .map(|pending| Undecided {
+            proposal: pending.proposal.clone().unwrap_or_else(|| Proposal {
+                invocation_id: context.clock.new_id(),
+                arguments: arguments_of(&pending.call),
+            }),
+            pending: pending.clone(),
+        })
+        .collect();
+    let new = i32::try_from(undecided.iter().filter(|call| call.is_new()).count()).unwrap_or(i32::MAX);
+    if context.state.usage.tool_calls.saturating_add(new) > context.limits.max_tool_calls {
+        return Err(Outcome::failed(FailureReason::BudgetExceeded));
+    }
+    Ok(undecided)
+}
+
+async fn assess(context: &RunContext<'_>, call: &Undecided) -> Flow<Assessment> {
+    if context.state.last_stop == Some(Stop::MaxTokens) {
+        return Ok(Assessment::Failed { reason: ReasonCode::TruncatedTurn });
+    }
+    let proposed = Proposed {
+        call: &call.pending.call,
+        step: call.pending.step,
+        invocation_id: call.proposal.invocation_id,
+        arguments: &call.proposal.arguments,
+        before: context.invocations.get(&call.proposal.invocation_id),
+    };
+    context.pipeline.assess(&context.on_behalf, proposed).await.map_err(Outcome::from)
+}
+
+/// What is written of a turn of which every call is decided.
+fn intent(assessed: Vec<(Undecided, Assessment)>) -> (Vec<Event>, CallRows) {
+    let mut writing = Writing::of(&assessed);
+    for (call, assessment) in assessed {
+        let call_id = call.pending.call.call_id.clone();
+        match assessment {
+            // It is on record as authorized already.
+            Assessment::Authorized { .. } if call.pending.stage == CallStage::Authorized => {}
+            Assessment::Authorized { invocation, reason_code, policy_version } => {
+                let (invocation_id, reason_code) = (invocation.id, reason_code.to_owned());
+                let decided = ToolCallDecided { call_id, invocation_id, policy_version, reason_code };
+                writing.events.push(Event::ToolCallAuthorized(decided));
+                writing.row(&call, invocation, InvocationStatus::Authorized);
+            }
+            refused => writing.refuse(&call, refused),
+        }
+    }
+    (writing.events, writing.calls)
+}
+
+/// What is written of a turn of which some calls need a person. Those that may be made wait, too, and are decided again.
+fn ask_people(context: &RunContext<'_>, assessed: Vec<(Undecided, Assessment)>) -> Suspending {
+    let mut writing = Writing::of(&assessed);
+    let mut approvals = Vec::new();
+    for (call, assessment) in assessed {
+        match assessment {
+            Assessment::Authorized { invocation, .. } => {
+                writing.row(&call, invocation, InvocationStatus::Proposed);
+            }
+            Assessment::NeedsApproval { invocation, decision, risk, action_summary } => {
+                let (id, ttl) = (context.clock.new_id(), risk.approval_ttl());
+                writing.events.push(Event::ApprovalRequested(ApprovalRequested {
+                    approval_id: id,
+                    call_id: call.pending.call.call_id.clone(),
+                    expires_at: context.clock.now() + ttl,
+                    risk: risk.to_string(),
+                    tool_name: invocation.tool_name.clone(),
+                }));
+                approvals.push(NewApproval {
+                    id,
+                    invocation_id: invocation.id,
+                    risk: risk.to_string(),
+                    ttl,
+                    action_summary,
+                    policy_reason: decision.explanation,
+                    policy_version: decision.policy_version,
+                    distinct_approver: decision.distinct_approver,
+                });
+                writing.row(&call, invocation, InvocationStatus::Waiting);
+            }
+            refused => writing.refuse(&call, refused),
+        }
+    }
+    let approval_ids: Vec<Uuid> = approvals.iter().map(|approval| approval.id).collect();
+    writing.events.push(Event::RunWaitingForApproval(RunWaitingForApproval { approval_ids }));
+    Suspending { events: writing.events, calls: writing.calls, asks: Asks::Approvals(approvals) }
+}
+
+/// Events and rows of a turn's decisions.
+#[derive(Default)]
+struct Writing {
+    events: Vec<Event>,
+    calls: CallRows,
+}
+
+impl Writing {
+    /// Proposals come first: the log shows what was asked for before what was decided.
+    fn of(assessed: &[(Undecided, Assessment)]) -> Self {
+        let new = assessed.iter().map(|(call, _)| call).filter(|call| call.is_new());
+        let proposed = new.map(|Undecided { pending, proposal }| {
+            Event::ToolCallProposed(ToolCallProposed {
+                arguments: proposal.arguments.clone(),
+                call_id: pending.call.call_id.clone(),
+                invocation_id: proposal.invocation_id,
+                name: pending.call.name.clone(),
+                step: pending.step,
+            })
+        });
+        Self { events: proposed.collect(), calls: CallRows::default() }
+    }
+
+    fn row(&mut self, call: &Undecided, invocation: Invocation, status: InvocationStatus) {
+        if call.is_new() {
+            self.calls.new.push(Invocation { status, ..invocation });
+        } else {
+            self.calls.moved.push(Moved::to(invocation.id, status));
+        }
+    }
+
+    /// A call that is not made. It has a row where it came as far as the policy.
+    fn refuse(&mut self, call: &Undecided, assessment: Assessment) {
+        let (call_id, invocation_id) = (call.pending.call.call_id.clone(), call.proposal.invocation_id);
+        match assessment {
+            Assessment::Denied { invocation, reason, policy_version, void } => {
+                if let (Some(void), Some(approval)) = (void, call.pending.approval) {
+                    let (approval_id, reason) = (approval.id, void.to_string());
+                    self.events.push(Event::ApprovalInvalidated(ApprovalInvalidated { approval_id, reason }));
+                }
+                let reason_code = reason.to_string();
+                let decided = ToolCallDecided { call_id, invocation_id, policy_version, reason_code };
+                self.events.push(Event::ToolCallDenied(decided));
+                if let Some(invocation) = invocation {
+                    self.row(call, invocation, InvocationStatus::Denied);
+                }
+            }
+            Assessment::Failed { reason } => {
+                let (message, reason_code) = (reason.message().to_owned(), reason.to_string());
+                self.events.push(Event::ToolCallFailed(ToolCallFailed { call_id, invocation_id, message, reason_code }));
+                if !call.is_new() {
+                    self.calls.moved.push(Moved::to(invocation_id, InvocationStatus::Failed));
+                }
+            }
+            Assessment::Authorized { .. } | Assessment::NeedsApproval { .. } => {}
+        }
+    }
+}
