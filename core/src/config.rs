@@ -21,6 +21,9 @@ pub struct Config {
     pub execution: Execution,
     pub tenant: Tenant,
     pub idempotency: Idempotency,
+    pub artifacts: Artifacts,
+    pub tools: Tools,
+    pub demo: Demo,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -138,6 +141,27 @@ pub struct Idempotency {
     pub ttl: Duration,
 }
 
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Artifacts {
+    /// Where the bytes of artifacts are; created if missing. Every process of an installation needs the same.
+    pub folder: PathBuf,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tools {
+    /// Names of tools that nobody may call, whatever their agent says.
+    pub disabled: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Demo {
+    /// The file that `demo.external_write` appends to. None: the tool is not set up.
+    pub effects_file: Option<PathBuf>,
+}
+
 impl Default for Server {
     fn default() -> Self {
         Self { listen: SocketAddr::from(([127, 0, 0, 1], 7420)), allowed_hosts: Vec::new() }
@@ -184,6 +208,12 @@ impl Default for Execution {
 impl Default for Idempotency {
     fn default() -> Self {
         Self { ttl: Duration::from_secs(24 * 60 * 60) }
+    }
+}
+
+impl Default for Artifacts {
+    fn default() -> Self {
+        Self { folder: PathBuf::from(".baton/artifacts") }
     }
 }
 
@@ -240,6 +270,9 @@ impl Config {
         }
         if self.execution.lease_losses_max == 0 {
             return invalid("execution.lease_losses_max", "must be at least 1");
+        }
+        if self.artifacts.folder.as_os_str().is_empty() {
+            return invalid("artifacts.folder", "must not be empty");
         }
         let thirty_days = Duration::from_secs(30 * 24 * 60 * 60);
         if self.idempotency.ttl.is_zero() || self.idempotency.ttl > thirty_days {

@@ -7,7 +7,7 @@ mod lock;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use baton_core::config::Config;
+use baton_core::config::{Artifacts, Config};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{DATA_DIR, Dev, Global};
@@ -59,6 +59,8 @@ impl Running {
             agents: args.agents.clone().or_else(|| Some(PathBuf::from(AGENTS_FOLDER)).filter(|folder| folder.is_dir())),
             database_url: database.url.clone(),
             run_dir: data_dir.join("run"),
+            artifacts_folder: artifacts_folder(&config, &data_dir),
+            effects_file: config.demo.effects_file.clone().unwrap_or_else(|| data_dir.join("demo-effects.log")),
         };
         let mut api = Child::api(&options, args.listen)?;
         let mut workers = (0..args.workers).map(|number| Child::worker(&options, number)).collect::<Result<Vec<_>, _>>()?;
@@ -131,6 +133,12 @@ impl Running {
         }
         self.database.stop();
     }
+}
+
+/// The configured folder, where one is; otherwise beside the rest of the data.
+fn artifacts_folder(config: &Config, data_dir: &Path) -> PathBuf {
+    let configured = &config.artifacts.folder;
+    if *configured == Artifacts::default().folder { data_dir.join("artifacts") } else { configured.clone() }
 }
 
 /// The folder exists, and its path is absolute: children may stand elsewhere.

@@ -1,6 +1,21 @@
 //! Artifacts: bytes that runs produce. The bytes are in an object store, never in Postgres.
+//!
+//! Bytes first, then their row, in the transaction of the result that they belong to: a row never lacks its bytes. Bytes
+//! whose row never came, and those of a deleted run, are orphans, which maintenance collects. No transaction is open while
+//! the object store is asked for anything.
+
+mod key;
+mod media;
+mod objects;
+mod orphans;
+mod store;
+mod writer;
 
 use uuid::Uuid;
+
+pub use objects::{ArtifactStore, OpenError};
+pub use orphans::{ORPHAN_AGE_MIN, ORPHAN_BATCH_MAX};
+pub use writer::{ARTIFACT_BYTES_MAX, ArtifactWriter};
 
 /// Bytes that are in the store and whose row is written with the result of the call that made them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +29,5 @@ pub struct NewArtifact {
     pub size_bytes: i64,
 }
 
-/// Where one call puts bytes.
-#[derive(Debug)]
-pub struct ArtifactWriter;
+#[cfg(test)]
+mod tests;

@@ -27,6 +27,9 @@ fn what_is_wrong_is_named() {
         ("[execution]\nlease_losses_max = 0", "lease_losses_max"),
         ("[idempotency]\nttl = \"31d\"", "idempotency.ttl"),
         ("[database]\npool = 1", "database.pool"),
+        ("[artifacts]\nfolder = \"\"", "artifacts.folder"),
+        ("[tools]\ndisable = []", "disable"),
+        ("[demo]\neffects = \"x\"", "effects"),
     ] {
         let error = load(text).unwrap_err();
         assert!(error.contains(named), "{text}: {error}");

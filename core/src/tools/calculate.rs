@@ -3,13 +3,16 @@
 //! `+ - * / % ^ ( )`, unary minus, and the words plus, minus, times, divided by. 28 digits; an exponent is an integer of at
 //! most 999, so that `9^9^9` is an error and not an outage.
 
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use rust_decimal::{Decimal, MathematicalOps};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::tools::pipeline::Refusal;
-
-pub(super) const NAME: &str = "math.calculate";
+use crate::tools::failure::ReasonCode;
+use crate::tools::spec::{Idempotency, OutputTrust, Parallel, Risk, SideEffect, ToolKind, ToolSpec};
+use crate::tools::tool::{Tool, ToolAnswer, ToolContext, text_argument};
 
 /// Characters of an expression.
 const EXPRESSION_CHARS_MAX: usize = 1_000;
@@ -17,25 +20,70 @@ const EXPRESSION_CHARS_MAX: usize = 1_000;
 const DEPTH_MAX: u32 = 64;
 const EXPONENT_MAX: i64 = 999;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Arguments {
-    expression: String,
+#[derive(Debug)]
+pub(super) struct Calculate {
+    spec: ToolSpec,
 }
 
-pub(super) fn call(arguments: &Arguments) -> Result<Value, Refusal> {
-    let value = evaluate(&arguments.expression).map_err(Refusal::Execution)?;
-    Ok(json!({"value": value.normalize().to_string()}))
+impl Calculate {
+    pub(super) fn new() -> Self {
+        let input_schema = json!({
+            "type": "object",
+            "properties": {"expression": {
+                "type": "string", "minLength": 1, "maxLength": EXPRESSION_CHARS_MAX,
+                "description": "Numbers, + - * / % ^ and parentheses: (2 + 3) * 4",
+            }},
+            "required": ["expression"],
+            "additionalProperties": false,
+        });
+        let output_schema = json!({
+            "type": "object",
+            "properties": {"value": {"type": "string"}},
+            "required": ["value"],
+            "additionalProperties": false,
+        });
+        Self {
+            spec: ToolSpec {
+                name: "math.calculate",
+                version: "1",
+                description: "Calculates an expression exactly, with 28 digits.",
+                input_schema,
+                output_schema: Some(output_schema),
+                side_effect: SideEffect::None,
+                risk: Risk::Low,
+                idempotency: Idempotency::ReadOnly,
+                required_scopes: &[],
+                timeout: Duration::from_secs(1),
+                max_output_bytes: 1_024,
+                parallel: Parallel::Allowed,
+                kind: ToolKind::Capability,
+                output_trust: OutputTrust::Own,
+            },
+        }
+    }
 }
 
-const SYNTAX: &str = "The expression is not understood.";
-const RANGE: &str = "The result has more than 28 digits.";
-const EXPONENT: &str = "An exponent is an integer of at most 999.";
-const ZERO: &str = "Division by zero.";
+impl Tool for Calculate {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
 
-fn evaluate(expression: &str) -> Result<Decimal, &'static str> {
+    fn call<'a>(&'a self, arguments: &'a Value, _: ToolContext<'a>) -> BoxFuture<'a, Result<ToolAnswer, ReasonCode>> {
+        async move {
+            let value = evaluate(text_argument(arguments, "expression")?)?;
+            Ok(ToolAnswer::value(json!({"value": value.normalize().to_string()})))
+        }
+        .boxed()
+    }
+}
+
+const SYNTAX: ReasonCode = ReasonCode::ExpressionInvalid;
+const RANGE: ReasonCode = ReasonCode::NumberOutOfRange;
+const ZERO: ReasonCode = ReasonCode::DivisionByZero;
+
+fn evaluate(expression: &str) -> Result<Decimal, ReasonCode> {
     if expression.chars().count() > EXPRESSION_CHARS_MAX {
-        return Err("The expression is longer than 1,000 characters.");
+        return Err(SYNTAX);
     }
     let tokens = tokens(expression)?;
     let mut parser = Parser { tokens: &tokens, depth: 0 };
@@ -49,15 +97,13 @@ enum Token {
     Sign(char),
 }
 
-fn tokens(expression: &str) -> Result<Vec<Token>, &'static str> {
+fn tokens(expression: &str) -> Result<Vec<Token>, ReasonCode> {
     let mut tokens = Vec::new();
     let mut rest = expression.trim_start();
     while let Some(first) = rest.chars().next() {
         let (token, length) = if first.is_ascii_digit() || first == '.' {
             let end = rest.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(rest.len());
-            let number =
-                Decimal::from_str_exact(&rest[..end]).map_err(|_| "A number has more than 28 digits, or more than one point.")?;
-            (Some(Token::Number(number)), end)
+            (Some(Token::Number(number(&rest[..end])?)), end)
         } else if first.is_alphabetic() {
             let end = rest.find(|character: char| !character.is_alphabetic()).unwrap_or(rest.len());
             (word(&rest[..end])?, end)
@@ -70,7 +116,13 @@ fn tokens(expression: &str) -> Result<Vec<Token>, &'static str> {
     Ok(tokens)
 }
 
-fn word(word: &str) -> Result<Option<Token>, &'static str> {
+fn number(literal: &str) -> Result<Decimal, ReasonCode> {
+    let is_number = literal.bytes().filter(|byte| *byte == b'.').count() <= 1 && literal != ".";
+    // What is a number and still does not parse has too many digits.
+    Decimal::from_str_exact(literal).map_err(|_| if is_number { RANGE } else { SYNTAX })
+}
+
+fn word(word: &str) -> Result<Option<Token>, ReasonCode> {
     match word.to_ascii_lowercase().as_str() {
         "plus" => Ok(Some(Token::Sign('+'))),
         "minus" => Ok(Some(Token::Sign('-'))),
@@ -108,7 +160,7 @@ impl Parser<'_> {
         }
     }
 
-    fn sum(&mut self) -> Result<Decimal, &'static str> {
+    fn sum(&mut self) -> Result<Decimal, ReasonCode> {
         let mut value = self.product()?;
         while let Some(sign) = self.take(&['+', '-']) {
             let right = self.product()?;
@@ -117,7 +169,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    fn product(&mut self) -> Result<Decimal, &'static str> {
+    fn product(&mut self) -> Result<Decimal, ReasonCode> {
         let mut value = self.signed()?;
         while let Some(sign) = self.take(&['*', '/', '%']) {
             let right = self.signed()?;
@@ -134,7 +186,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    fn signed(&mut self) -> Result<Decimal, &'static str> {
+    fn signed(&mut self) -> Result<Decimal, ReasonCode> {
         match self.take(&['-', '+']) {
             Some('-') => self.deeper(Self::signed).map(|value| -value),
             Some(_) => self.deeper(Self::signed),
@@ -142,21 +194,21 @@ impl Parser<'_> {
         }
     }
 
-    fn power(&mut self) -> Result<Decimal, &'static str> {
+    fn power(&mut self) -> Result<Decimal, ReasonCode> {
         let base = self.atom()?;
         if self.take(&['^']).is_none() {
             return Ok(base);
         }
         let exponent = self.deeper(Self::signed)?;
         let exponent = if exponent.is_integer() { i64::try_from(exponent).ok() } else { None };
-        let exponent = exponent.filter(|exponent| exponent.abs() <= EXPONENT_MAX).ok_or(EXPONENT)?;
+        let exponent = exponent.filter(|exponent| exponent.abs() <= EXPONENT_MAX).ok_or(RANGE)?;
         if base.is_zero() && exponent < 0 {
             return Err(ZERO);
         }
         base.checked_powi(exponent).ok_or(RANGE)
     }
 
-    fn atom(&mut self) -> Result<Decimal, &'static str> {
+    fn atom(&mut self) -> Result<Decimal, ReasonCode> {
         if self.take(&['(']).is_some() {
             let value = self.deeper(Self::sum)?;
             return if self.take(&[')']).is_some() { Ok(value) } else { Err(SYNTAX) };
@@ -170,9 +222,9 @@ impl Parser<'_> {
         }
     }
 
-    fn deeper(&mut self, parse: fn(&mut Self) -> Result<Decimal, &'static str>) -> Result<Decimal, &'static str> {
+    fn deeper(&mut self, parse: fn(&mut Self) -> Result<Decimal, ReasonCode>) -> Result<Decimal, ReasonCode> {
         if self.depth == DEPTH_MAX {
-            return Err("The expression is nested too deep.");
+            return Err(SYNTAX);
         }
         self.depth += 1;
         let value = parse(self);

@@ -117,7 +117,9 @@ impl ReasonCode {
     pub const fn remediation(self) -> &'static str {
         match self {
             Self::ToolNotFound | Self::NotConfigured => "Use one of the tools that you were given.",
-            Self::AuthorizationError | Self::ToolPolicyDenied => "Do not try this again; go on without it, or say that it is not allowed.",
+            Self::AuthorizationError | Self::ToolPolicyDenied => {
+                "Do not try this again; go on without it, or say that it is not allowed."
+            }
             Self::InvalidArguments => "Send one JSON object that fits the schema.",
             Self::TruncatedTurn => "Ask for less in one turn.",
             Self::ApprovalDenied => "Do not ask for the same again; go on without it.",
@@ -134,3 +136,6 @@ impl ReasonCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -69,3 +69,8 @@ impl ToolAnswer {
         Self::Result { value, artifact: None }
     }
 }
+
+/// A text among the arguments. The schema requires it, so that its absence is a mistake in the schema.
+pub(super) fn text_argument<'a>(arguments: &'a Value, name: &str) -> Result<&'a str, ReasonCode> {
+    arguments.get(name).and_then(Value::as_str).ok_or(ReasonCode::InvalidArguments)
+}

@@ -31,6 +31,10 @@ pub(super) struct ChildOptions {
     pub(super) database_url: String,
     /// Where children say that they are ready.
     pub(super) run_dir: PathBuf,
+    /// One folder for the API and all workers.
+    pub(super) artifacts_folder: PathBuf,
+    /// What `demo.external_write` appends to.
+    pub(super) effects_file: PathBuf,
 }
 
 #[derive(Debug)]
@@ -211,6 +215,8 @@ fn spawn(name: &str, options: &ChildOptions, role: Role) -> Result<Process, Fail
     }
     command.arg("--ready-file").arg(ready_file(name, options));
     command.env("DATABASE_URL", &options.database_url);
+    command.env("BATON_ARTIFACTS__FOLDER", &options.artifacts_folder);
+    command.env("BATON_DEMO__EFFECTS_FILE", &options.effects_file);
     // A changed file is a new version while one tries things out.
     command.env("BATON_AGENTS__CHANGED_FILE", "new_version");
     if std::env::var_os("BATON_WORKER__DRAIN").is_none() {
