@@ -233,7 +233,7 @@ impl Pipeline {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => {
                 tracing::error!(tool = %invocation.tool_name, "a tool panicked");
-                Err(ReasonCode::ToolExecutionError)
+                Err(ReasonCode::Unknown)
             }
             Err(_) => Err(ReasonCode::ToolTimeout),
         };

@@ -15,7 +15,10 @@ pub trait Tool: std::fmt::Debug + Send + Sync {
     fn spec(&self) -> &ToolSpec;
 
     /// `arguments` fit the input schema; they are what was authorized, byte for byte. The future may be dropped at any time
-    /// before [`ToolContext::mark_effect_sent`] has returned; afterwards only when the process ends or the lease is lost.
+    /// before [`ToolContext::mark_effect_sent`] has returned; afterwards only when its time is over or the lease is lost.
+    ///
+    /// # Errors
+    /// After a mark any reason but `Unknown` says for certain that nothing was done; a tool that is not certain says `Unknown`.
     fn call<'a>(&'a self, arguments: &'a Value, context: ToolContext<'a>) -> BoxFuture<'a, Result<ToolAnswer, ReasonCode>>;
 }
 

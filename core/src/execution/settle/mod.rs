@@ -14,7 +14,7 @@ pub(super) use append::{AppendRow, Appended, EventRow, Fence, append_and_settle,
 pub use cancel::{CancelOutcome, cancel};
 pub(super) use suspend::{AskingEvent, SuspendRow, Suspended, suspend};
 pub use suspend::{Asks, NewApproval, NewQuestion};
-pub(super) use sweep::{clear_due, fail_overdue, mark_dead_workers, requeue_lost};
+pub(super) use sweep::{clear_due, fail_overdue, mark_dead_workers, repair_waiting, requeue_lost};
 
 use crate::runs::{Failure, RunStatus};
 

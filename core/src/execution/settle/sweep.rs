@@ -36,7 +36,7 @@ pub(in crate::execution) struct Lost {
 }
 
 /// Running runs of dead or missing workers: due at once after the first loss, 2 s after the second, doubling to 60 s; the loss
-/// that reaches the maximum fails the run.
+/// that reaches the maximum fails the run. Nobody will take a failed one up: what its calls may have done is said here.
 pub(in crate::execution) async fn requeue_lost(conn: &mut PgConnection, lease_losses_max: i32) -> Result<Vec<Lost>, Error> {
     let lost = sqlx::query_as!(
         Lost,
@@ -52,11 +52,20 @@ pub(in crate::execution) async fn requeue_lost(conn: &mut PgConnection, lease_lo
             FROM runs r JOIN cand c ON c.id = r.id
             WHERE r.status = 'RUNNING' AND r.lease_epoch = c.lease_epoch AND r.lease_owner = c.lease_owner
             ORDER BY r.id FOR NO KEY UPDATE OF r SKIP LOCKED
+        ), inv AS (
+            UPDATE tool_invocations i SET updated_at = now(), status = CASE
+                WHEN i.status = 'RUNNING' AND (i.effect_sent_at IS NOT NULL OR i.idempotency = 'idempotent') THEN 'UNCERTAIN' ELSE 'CANCELLED' END
+            FROM own WHERE own.fails AND i.run_id = own.run_id AND i.status IN ('PROPOSED','WAITING','AUTHORIZED','RUNNING')
+            RETURNING i.id, i.run_id, i.call_id, i.status
         ), ses AS MATERIALIZED (
-            SELECT s.id, own.run_id, own.fails FROM sessions s JOIN own ON own.session_id = s.id ORDER BY s.id FOR NO KEY UPDATE OF s
+            SELECT s.id, own.run_id, own.fails,
+                1 + (SELECT count(*) FROM inv WHERE inv.run_id = own.run_id AND inv.status = 'UNCERTAIN') AS n
+            FROM sessions s JOIN own ON own.session_id = s.id ORDER BY s.id FOR NO KEY UPDATE OF s
         ), num AS (
-            UPDATE sessions s SET last_sequence = s.last_sequence + 1, updated_at = CASE WHEN ses.fails THEN now() ELSE s.updated_at END
-            FROM ses WHERE s.id = ses.id RETURNING s.id AS session_id, ses.run_id, ses.fails, s.last_sequence
+            UPDATE sessions s SET last_sequence = s.last_sequence + ses.n,
+                updated_at = CASE WHEN ses.fails THEN now() ELSE s.updated_at END
+            FROM ses WHERE s.id = ses.id
+            RETURNING s.id AS session_id, ses.run_id, ses.fails, s.last_sequence - ses.n AS base, s.last_sequence
         ), upd AS (
             UPDATE runs r SET status = CASE WHEN num.fails THEN 'FAILED' ELSE 'QUEUED' END, lease_owner = NULL, lease_losses = r.lease_losses + 1,
                 resume_after = CASE WHEN NOT num.fails THEN 'lease_expired' END,
@@ -68,9 +77,14 @@ pub(in crate::execution) async fn requeue_lost(conn: &mut PgConnection, lease_lo
                 finished_at = CASE WHEN num.fails THEN now() END, last_sequence = CASE WHEN num.fails THEN num.last_sequence END,
                 status_since = now(), updated_at = now()
             FROM num WHERE r.id = num.run_id
-            RETURNING r.id AS run_id, num.session_id, num.fails, num.last_sequence AS sequence, r.failure_step, run_usage(r) AS usage
+            RETURNING r.id AS run_id, num.session_id, num.fails, num.base, num.last_sequence AS sequence, r.failure_step,
+                run_usage(r) AS usage
         ), ev AS (
             INSERT INTO events (session_id, sequence, run_id, type, schema_version, body)
+            SELECT u.session_id, u.base + row_number() OVER (PARTITION BY u.run_id ORDER BY inv.id), u.run_id, 'tool.call.uncertain', 1,
+                '{"call_id":' || to_json(inv.call_id)::text || ',"invocation_id":"' || inv.id || '"}'
+            FROM upd u JOIN inv ON inv.run_id = u.run_id AND inv.status = 'UNCERTAIN'
+            UNION ALL
             SELECT u.session_id, u.sequence, u.run_id, CASE WHEN u.fails THEN 'run.failed' ELSE 'run.requeued' END, 1,
                 CASE WHEN NOT u.fails THEN '{"cause":"lease_expired"}' ELSE '{"failure":{"message":' || to_json($3::text)::text || ',"occurred_at":"'
                     || to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '","reason":"lease_lost_too_often"'
@@ -147,9 +161,14 @@ pub(in crate::execution) async fn fail_overdue(conn: &mut PgConnection) -> Resul
         ), que AS (
             UPDATE questions q SET status = CASE WHEN q.expires_at < now() THEN 'EXPIRED' ELSE 'CANCELLED' END, closed_at = now() FROM own
             WHERE q.run_id = own.id AND q.status = 'OPEN' RETURNING q.id
+        ), inv AS (
+            UPDATE tool_invocations i SET status = 'CANCELLED', updated_at = now() FROM own
+            WHERE i.run_id = own.id AND i.status IN ('PROPOSED','WAITING','AUTHORIZED') RETURNING i.id
         ), ses AS MATERIALIZED (
+            -- Reads app, que and inv, so that their rows are changed before the session is touched.
             SELECT s.id, own.id AS run_id, own.reason, 1 + (SELECT count(*) FROM app WHERE app.run_id = own.id) AS n
-            FROM sessions s JOIN own ON own.session_id = s.id WHERE (SELECT count(*) FROM que) >= 0 ORDER BY s.id FOR NO KEY UPDATE OF s
+            FROM sessions s JOIN own ON own.session_id = s.id
+            WHERE (SELECT count(*) FROM que) >= 0 AND (SELECT count(*) FROM inv) >= 0 ORDER BY s.id FOR NO KEY UPDATE OF s
         ), num AS (
             UPDATE sessions s SET last_sequence = s.last_sequence + ses.n, updated_at = now() FROM ses WHERE s.id = ses.id
             RETURNING s.id AS session_id, ses.run_id, ses.reason, s.last_sequence - ses.n AS base, s.last_sequence AS top
@@ -178,4 +197,68 @@ pub(in crate::execution) async fn fail_overdue(conn: &mut PgConnection) -> Resul
     .fetch_all(conn)
     .await?;
     Ok(overdue)
+}
+
+/// A run that waited for approvals of which none was open.
+#[derive(Debug)]
+pub(in crate::execution) struct Repaired {
+    pub(in crate::execution) run_id: Uuid,
+    pub(in crate::execution) session_id: Uuid,
+    /// It had been answered, and goes on; else nobody could ever have answered it, and it was failed.
+    pub(in crate::execution) requeued: bool,
+    pub(in crate::execution) last_sequence: i64,
+}
+
+/// Runs that wait for approvals of which none is open. There are none, unless somebody edits rows by hand: then they must not
+/// wait for ever. One whose approvals were answered goes back to the queue, as the last answer should have sent it; one whose
+/// approvals are gone fails.
+pub(in crate::execution) async fn repair_waiting(conn: &mut PgConnection) -> Result<Vec<Repaired>, Error> {
+    let repaired = sqlx::query_as!(
+        Repaired,
+        r#"
+        WITH own AS MATERIALIZED (
+            -- An answer under way holds the run's row: skipped, and no case for repair at the next pass.
+            SELECT r.id, r.session_id,
+                EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = r.id AND a.created_at = r.status_since AND a.status IN ('APPROVED','DENIED')) AS answered
+            FROM runs r
+            WHERE r.status = 'WAITING_FOR_APPROVAL' AND r.status_since < now() - interval '5 seconds'
+              AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = r.id AND a.status = 'PENDING')
+            ORDER BY r.id LIMIT $1::int4 FOR NO KEY UPDATE OF r SKIP LOCKED
+        ), inv AS (
+            UPDATE tool_invocations i SET status = 'CANCELLED', updated_at = now() FROM own
+            WHERE NOT own.answered AND i.run_id = own.id AND i.status IN ('PROPOSED','WAITING','AUTHORIZED') RETURNING i.id
+        ), ses AS MATERIALIZED (
+            SELECT s.id, own.id AS run_id, own.answered, CASE WHEN own.answered THEN 0 ELSE 1 END AS n
+            FROM sessions s JOIN own ON own.session_id = s.id WHERE (SELECT count(*) FROM inv) >= 0 ORDER BY s.id FOR NO KEY UPDATE OF s
+        ), num AS (
+            UPDATE sessions s SET last_sequence = s.last_sequence + ses.n,
+                updated_at = CASE WHEN ses.answered THEN s.updated_at ELSE now() END
+            FROM ses WHERE s.id = ses.id RETURNING s.id AS session_id, ses.run_id, ses.answered, s.last_sequence
+        ), upd AS (
+            UPDATE runs r SET status = CASE WHEN num.answered THEN 'QUEUED' ELSE 'FAILED' END, pending_approvals = 0,
+                resume_after = CASE WHEN num.answered THEN 'approval' END,
+                failure_reason = CASE WHEN NOT num.answered THEN 'internal_error' END,
+                failure_message = CASE WHEN NOT num.answered THEN $2::text END,
+                failure_class = CASE WHEN NOT num.answered THEN 'waiting_for_nothing' END,
+                failure_step = CASE WHEN NOT num.answered THEN nullif(r.step_count, 0) END,
+                finished_at = CASE WHEN NOT num.answered THEN now() END,
+                last_sequence = CASE WHEN NOT num.answered THEN num.last_sequence END,
+                status_since = now(), updated_at = now()
+            FROM num WHERE r.id = num.run_id
+            RETURNING r.id AS run_id, num.session_id, num.answered, num.last_sequence AS sequence, r.failure_step, run_usage(r) AS usage
+        ), ev AS (
+            INSERT INTO events (session_id, sequence, run_id, type, schema_version, body)
+            SELECT u.session_id, u.sequence, u.run_id, 'run.failed', 1, '{"failure":{"message":' || to_json($2::text)::text || ',"occurred_at":"'
+                || to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '","reason":"internal_error"'
+                || coalesce(',"step":' || u.failure_step, '') || '},"usage":' || u.usage || '}'
+            FROM upd u WHERE NOT u.answered
+        )
+        SELECT upd.run_id, upd.session_id, upd.answered AS "requeued!", upd.sequence AS "last_sequence!" FROM upd
+        "#,
+        AT_MOST,
+        FailureReason::InternalError.message(),
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(repaired)
 }

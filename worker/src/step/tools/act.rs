@@ -134,8 +134,8 @@ async fn record(context: &mut RunContext<'_>, batch: Vec<Ready>, executed: Vec<E
                 complete(&invocation, result, &mut events, &mut calls);
                 InvocationStatus::Completed
             }
-            // It may have been done before it failed.
-            Executed::Failed(_) if invocation.effect_sent => {
+            // It may have been done before its time was over, or the tool says itself that it cannot know.
+            Executed::Failed(ReasonCode::ToolTimeout | ReasonCode::Unknown) if invocation.effect_sent => {
                 events.push(Event::ToolCallUncertain(marked(&invocation)));
                 InvocationStatus::Uncertain
             }
@@ -190,6 +190,8 @@ fn marked(invocation: &Invocation) -> ToolCallMarked {
 }
 
 fn failed(invocation: &Invocation, reason: ReasonCode) -> ToolCallFailed {
+    // Nothing was sent: what is unknown is only why.
+    let reason = if reason == ReasonCode::Unknown { ReasonCode::ToolExecutionError } else { reason };
     ToolCallFailed {
         call_id: invocation.call_id.clone(),
         invocation_id: invocation.id,
