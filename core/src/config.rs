@@ -17,6 +17,7 @@ pub struct Config {
     pub auth: Auth,
     pub database: Database,
     pub agents: Agents,
+    pub policy: Policy,
     pub worker: Worker,
     pub execution: Execution,
     pub tenant: Tenant,
@@ -88,6 +89,13 @@ pub enum ChangedFile {
     Refused,
     /// The version `<version>+<8 of its hash>`, as dev mode wants it.
     NewVersion,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Policy {
+    /// Folder of policy profiles, beside the profile `default` that the binary holds; a file may replace that one.
+    pub folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

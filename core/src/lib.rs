@@ -22,12 +22,14 @@ mod json_object;
 pub mod notify;
 pub mod outbound;
 pub mod page;
+pub mod policy;
 pub mod principal;
 pub mod runs;
 pub mod scope;
 mod services;
 pub mod sessions;
 mod task;
+mod toml_folder;
 pub mod tools;
 
 pub use closed_set::UnknownWord;

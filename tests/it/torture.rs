@@ -21,6 +21,7 @@ use baton_core::agents::Catalogue;
 use baton_core::config::{self, Config, Idempotency, Notifications};
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
+use baton_core::policy::Profiles;
 use rand::Rng;
 use sqlx::PgPool;
 use tokio::task::JoinSet;
@@ -159,7 +160,8 @@ async fn start(world: &Arc<World>, database: &TestDatabase, wire: &LossyWire) ->
         pool
     };
 
-    let catalogue = Catalogue::load(&database.pool, &config::Agents::default()).await.unwrap();
+    let profiles = Profiles::load(None).unwrap();
+    let catalogue = Catalogue::load(&database.pool, &config::Agents::default(), &profiles).await.unwrap();
     // Two processes of the API: one whose keys last, and one whose keys expire under the eyes of their users.
     let apis = [Idempotency::default().ttl, Duration::from_millis(500)].map(|ttl| {
         let config = Config { database: product(8), idempotency: Idempotency { ttl }, ..Config::default() };

@@ -6,6 +6,7 @@ use baton_core::agents::Catalogue;
 use baton_core::clock::Clock;
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
+use baton_core::policy::Profiles;
 use tokio::net::TcpListener;
 
 use crate::args::{Api, Global};
@@ -20,9 +21,11 @@ pub(crate) async fn run(global: &Global, args: Api) -> Result<(), Failure> {
     config.agents.folder = args.agents.or(config.agents.folder);
     let shutdown = signals::shutdown().map_err(|error| Failure::unavailable("signals", &error))?;
 
+    let profiles = Profiles::load(config.policy.folder.as_deref()).map_err(|error| Failure::unavailable("policy", &error))?;
     let pool = db::connect(&config.database, Role::Api)?;
     db::check_schema(&pool).await.map_err(|error| Failure::unavailable("the database", &error))?;
-    let agents = Catalogue::load(&pool, &config.agents).await.map_err(|error| Failure::unavailable("agents", &error))?;
+    let agents =
+        Catalogue::load(&pool, &config.agents, &profiles).await.map_err(|error| Failure::unavailable("agents", &error))?;
     let clock = Clock::system();
     let services = Services::open(&config, Role::Api, pool, clock.clone(), agents, Faults::from_env())?;
 

@@ -4,6 +4,7 @@ use baton_core::agents::Catalogue;
 use baton_core::clock::Clock;
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
+use baton_core::policy::Profiles;
 
 use crate::args::{Global, Worker};
 use crate::connection;
@@ -16,10 +17,11 @@ pub(crate) async fn run(global: &Global, args: Worker) -> Result<(), Failure> {
     config.agents.folder = args.agents.or(config.agents.folder);
     let shutdown = signals::shutdown().map_err(|error| Failure::unavailable("signals", &error))?;
 
+    let profiles = Profiles::load(config.policy.folder.as_deref()).map_err(|error| Failure::unavailable("policy", &error))?;
     let pool = db::connect(&config.database, Role::Worker)?;
     db::check_schema(&pool).await.map_err(|error| Failure::unavailable("the database", &error))?;
     // Sessions read their version from the database; a worker stores those of its files so that either may be deployed first.
-    Catalogue::load(&pool, &config.agents).await.map_err(|error| Failure::unavailable("agents", &error))?;
+    Catalogue::load(&pool, &config.agents, &profiles).await.map_err(|error| Failure::unavailable("agents", &error))?;
 
     let worker = baton_worker::Worker::new(&config, hostname(), pool, Clock::system(), Faults::from_env())?;
     worker.register().await?;

@@ -1,7 +1,7 @@
 //! The agents that this process offers: their files, frozen at start.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sqlx::PgPool;
 
@@ -10,20 +10,17 @@ use crate::agents::store;
 use crate::canonical;
 use crate::config::{self, ChangedFile};
 use crate::error::{Error, Problem};
+use crate::policy::Profiles;
+use crate::toml_folder::{self, FolderError};
 
 /// The agent that every installation has until it has its own.
 const DEMO: &str = include_str!("../../../agents/demo.toml");
 
-/// Files of a folder at most: a wrong folder must not become a day of parsing.
-const FILES_MAX: usize = 1_000;
-
 /// Why the agents do not load. Every problem of every file at once.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    #[error("the agents folder `{0}` cannot be read")]
-    Folder(PathBuf, #[source] std::io::Error),
-    #[error("the agents folder `{0}` holds no `*.toml`, or more than {FILES_MAX}")]
-    Count(PathBuf),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     #[error("agents do not load:\n{}", .0.join("\n"))]
     Problems(Vec<String>),
     #[error("agent `{id}` version `{version}` is stored with other content: versions are frozen, give the file a new version")]
@@ -43,8 +40,8 @@ impl Catalogue {
     ///
     /// # Errors
     /// [`LoadError`]; nothing is stored unless every file is right.
-    pub async fn load(pool: &PgPool, config: &config::Agents) -> Result<Self, LoadError> {
-        let definitions = check(read(config.folder.as_deref())?)?;
+    pub async fn load(pool: &PgPool, config: &config::Agents, profiles: &Profiles) -> Result<Self, LoadError> {
+        let definitions = check(read(config.folder.as_deref())?, profiles)?;
         let mut current = BTreeMap::new();
         for definition in definitions {
             let version = freeze(pool, &definition, config.changed_file).await?;
@@ -59,24 +56,14 @@ impl Catalogue {
 }
 
 /// The texts of the files, each with a name for messages.
-fn read(folder: Option<&Path>) -> Result<Vec<(String, String)>, LoadError> {
-    let Some(folder) = folder else { return Ok(vec![("the built-in demo agent".into(), DEMO.into())]) };
-    let unreadable = |error| LoadError::Folder(folder.to_owned(), error);
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
-            files.push(path);
-        }
+fn read(folder: Option<&Path>) -> Result<Vec<(String, String)>, FolderError> {
+    match folder {
+        Some(folder) => toml_folder::read(folder),
+        None => Ok(vec![("the built-in demo agent".into(), DEMO.into())]),
     }
-    files.sort();
-    if files.is_empty() || files.len() > FILES_MAX {
-        return Err(LoadError::Count(folder.to_owned()));
-    }
-    files.into_iter().map(|path| Ok((path.display().to_string(), std::fs::read_to_string(&path).map_err(unreadable)?))).collect()
 }
 
-fn check(files: Vec<(String, String)>) -> Result<Vec<AgentDefinition>, LoadError> {
+fn check(files: Vec<(String, String)>, profiles: &Profiles) -> Result<Vec<AgentDefinition>, LoadError> {
     let mut problems = Vec::new();
     let mut definitions: Vec<AgentDefinition> = Vec::new();
     for (name, text) in files {
@@ -84,7 +71,7 @@ fn check(files: Vec<(String, String)>) -> Result<Vec<AgentDefinition>, LoadError
             Err(error) => problems.push(format!("{name}: {error}")),
             Ok(definition) => {
                 let wrong = |Problem { path, message }| format!("{name}: {path}: {message}");
-                problems.extend(definition.problems().into_iter().map(wrong));
+                problems.extend(definition.problems(profiles).into_iter().map(wrong));
                 if definitions.iter().any(|other| other.id == definition.id) {
                     problems.push(format!("{name}: /id: `{}` is the id of another file", definition.id));
                 }
@@ -112,3 +99,6 @@ async fn freeze(pool: &PgPool, definition: &AgentDefinition, changed: ChangedFil
         version = format!("{}+{}", definition.version, &sha256[..8]);
     }
 }
+
+#[cfg(test)]
+mod tests;

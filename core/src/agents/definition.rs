@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::agents::script::Script;
 use crate::canonical;
 use crate::error::Problem;
+use crate::policy::{AgentPolicy, Profiles};
 use crate::runs::Limits;
 
 /// Everything that an agent is. Unknown keys refuse to load; a tool that this build does not have loads, and calling it
@@ -23,6 +24,9 @@ pub struct AgentDefinition {
     pub tools: Vec<String>,
     #[serde(default = "default_profile")]
     pub policy_profile: String,
+    /// What this agent is not to do although its profile would let it. It can only tighten.
+    #[serde(default, skip_serializing_if = "AgentPolicy::is_empty")]
+    pub policy: AgentPolicy,
     #[serde(default)]
     pub limits: Limits,
     /// What the policy `scripted` plays.
@@ -44,8 +48,9 @@ impl AgentDefinition {
     }
 
     /// Everything that is wrong with it, at once.
-    pub(super) fn problems(&self) -> Vec<Problem> {
+    pub(super) fn problems(&self, profiles: &Profiles) -> Vec<Problem> {
         let mut problems = self.limits.problems();
+        problems.extend(self.policy.problems());
         let mut require = |holds: bool, path: &str, message: &str| {
             if !holds {
                 problems.push(Problem { path: path.into(), message: message.into() });
@@ -55,6 +60,7 @@ impl AgentDefinition {
         require(is_version(&self.version), "/version", "1 to 64 of letters, digits, `.`, `_`, `+` and `-`");
         require(self.model == SCRIPTED, "/model", "a known model policy; `scripted` is built in");
         require(self.model != SCRIPTED || !self.script.is_empty(), "/script", "at least one script for the model `scripted`");
+        require(profiles.holds(&self.policy_profile), "/policy_profile", "a known profile; `default` is built in");
         for (index, script) in self.script.iter().enumerate() {
             problems.extend(script.problems(index));
         }

@@ -1,3 +1,6 @@
+use proptest::prelude::*;
+use proptest::sample::select;
+
 use super::*;
 
 fn check(input: &str, expected: Result<&str, NotCanonical>) {
@@ -55,4 +58,82 @@ fn syntax_errors_say_where() {
 #[test]
 fn the_hash_is_lower_case_hexadecimal() {
     assert_eq!(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+/// Values in canonical form: strings composed, no two keys the same.
+fn values() -> impl Strategy<Value = Value> {
+    // Letters that decompose, into one mark or two; a mark that stands alone; what JSON escapes; beyond the first plane.
+    let letters = ['a', 'B', '\u{e9}', '\u{1e69}', '\u{d55c}', '\u{212b}', '\u{301}', '\u{1d15e}', '"', '\\', '\n', '\u{1F600}'];
+    let strings = prop::collection::vec(select(letters.to_vec()), 0..6).prop_map(|letters| letters.into_iter().nfc().collect());
+    let strings: BoxedStrategy<String> = strings.boxed();
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        strings.clone().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 5, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::btree_map(strings.clone(), inner, 0..5)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Composed,
+    Decomposed,
+}
+
+/// The same value, written with its keys turned by some places, its strings in a form, and white space.
+fn spelled(value: &Value, turn: usize, form: Form) -> String {
+    let string = |text: &str| {
+        let text: String = match form {
+            Form::Composed => text.nfc().collect(),
+            Form::Decomposed => text.nfd().collect(),
+        };
+        Value::String(text).to_string()
+    };
+    match value {
+        Value::String(text) => string(text),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(|item| spelled(item, turn, form)).collect();
+            format!("[ {} ]", items.join(" , "))
+        }
+        Value::Object(members) => {
+            let mut members: Vec<String> =
+                members.iter().map(|(key, member)| format!("{} : {}", string(key), spelled(member, turn, form))).collect();
+            let places = turn.checked_rem(members.len()).unwrap_or_default();
+            members.rotate_left(places);
+            format!("{{\n{}}}", members.join(",\n"))
+        }
+        other => other.to_string(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+
+    #[test]
+    fn gate_c6_text_and_hash_follow_neither_key_order_nor_composition(value in values(), turn in 0..5_usize) {
+        let canonical = text(&value).unwrap();
+        for form in [Form::Composed, Form::Decomposed] {
+            let again = text(&parse(spelled(&value, turn, form).as_bytes()).unwrap()).unwrap();
+            prop_assert_eq!(&again, &canonical);
+            prop_assert_eq!(sha256_hex(&again), sha256_hex(&canonical));
+        }
+    }
+
+    #[test]
+    fn gate_c6_canonical_text_is_its_own(value in values()) {
+        let once = text(&value).unwrap();
+        prop_assert_eq!(text(&parse(once.as_bytes()).unwrap()).unwrap(), once);
+    }
+
+    #[test]
+    fn gate_c6_other_values_have_other_texts(one in values(), other in values()) {
+        prop_assert_eq!(one == other, text(&one).unwrap() == text(&other).unwrap());
+    }
 }

@@ -9,6 +9,7 @@ use baton_core::clock::Clock;
 use baton_core::config::Config;
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
+use baton_core::policy::Profiles;
 use baton_core::{Error, Principal, Scope, Services};
 use baton_worker::Worker;
 use http::request::Parts;
@@ -102,7 +103,8 @@ async fn serve(
     faults: &Faults,
 ) -> (Services, String, CancellationToken, tokio::task::JoinHandle<()>) {
     let pool = db::connect(&config.database, Role::Api).unwrap();
-    let agents = Catalogue::load(&pool, &config.agents).await.unwrap();
+    let profiles = Profiles::load(config.policy.folder.as_deref()).unwrap();
+    let agents = Catalogue::load(&pool, &config.agents, &profiles).await.unwrap();
     let services = Services::open(config, Role::Api, pool, clock.clone(), agents, faults.clone()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
