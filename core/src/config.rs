@@ -133,6 +133,9 @@ pub struct Execution {
     pub lease_losses_max: u16,
     /// Estimated tokens of earlier conversation that a run starts from.
     pub history_tokens: u32,
+    /// How long a question waits for its user, unless the run's deadline comes first.
+    #[serde(with = "human")]
+    pub question_ttl: Duration,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -209,7 +212,7 @@ impl Default for Slots {
 
 impl Default for Execution {
     fn default() -> Self {
-        Self { lease_losses_max: 3, history_tokens: 32_000 }
+        Self { lease_losses_max: 3, history_tokens: 32_000, question_ttl: Duration::from_secs(24 * 60 * 60) }
     }
 }
 
@@ -281,6 +284,9 @@ impl Config {
         }
         if self.artifacts.folder.as_os_str().is_empty() {
             return invalid("artifacts.folder", "must not be empty");
+        }
+        if self.execution.question_ttl.is_zero() {
+            return invalid("execution.question_ttl", "must be above zero");
         }
         let thirty_days = Duration::from_secs(30 * 24 * 60 * 60);
         if self.idempotency.ttl.is_zero() || self.idempotency.ttl > thirty_days {

@@ -15,6 +15,7 @@ use baton_core::execution::maintenance::{Maintenance, Swept};
 use baton_core::execution::{ClaimedRun, Journal, Queue, Replay, WorkerIdentity, Workers};
 use baton_core::fault::{Faults, Point};
 use baton_core::notify::{Channel, Heard, Listener, Notifier};
+use baton_core::tools::pipeline::Pipeline;
 use rand::Rng;
 use sqlx::PgPool;
 use tokio::sync::{Mutex, Notify};
@@ -48,11 +49,14 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker on a pool, with connections of its own for renewing, listening and notifying.
+    /// A worker on a pool, with connections of its own for renewing, listening and notifying. Clock and fault points are those
+    /// of the pipeline.
     ///
     /// # Errors
     /// `Malformed` where the database's URL is.
-    pub fn new(config: &Config, hostname: String, pool: PgPool, clock: Clock, faults: Faults) -> Result<Self, Error> {
+    pub fn new(config: &Config, hostname: String, pool: PgPool, pipeline: Pipeline) -> Result<Self, Error> {
+        let (clock, faults) = (pipeline.clock.clone(), pipeline.faults.clone());
+        let artifacts = pipeline.artifacts.clone();
         let options = db::options(&config.database, Role::Worker)?;
         let (notifier, listen) = match config.database.notifications {
             Notifications::On => (Notifier::start(&options), Some(options)),
@@ -80,6 +84,9 @@ impl Worker {
         let supervisor = Supervisor {
             versions: Versions::new(pool.clone()),
             replay: Replay::new(pool.clone(), config.execution.history_tokens),
+            pipeline,
+            question_ttl: config.execution.question_ttl,
+            pool: pool.clone(),
             journal: Journal::start(pool.clone(), notifier.clone(), faults.clone()),
             queue: queue.clone(),
             notifier: notifier.clone(),
@@ -100,7 +107,7 @@ impl Worker {
             slots: Slots::new(config.worker.slots),
             wake: Arc::default(),
             renew_now: Arc::default(),
-            maintenance: Arc::new(Mutex::new(Maintenance::new(pool, notifier, config.execution.lease_losses_max))),
+            maintenance: Arc::new(Mutex::new(Maintenance::new(pool, notifier, artifacts, config.execution.lease_losses_max))),
             listen,
         })
     }

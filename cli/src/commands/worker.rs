@@ -1,10 +1,13 @@
 //! `agentctl worker`: executes runs until it is told to stop.
 
-use baton_core::agents::Catalogue;
+use baton_core::agents;
+use baton_core::artifacts::ArtifactStore;
 use baton_core::clock::Clock;
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
 use baton_core::policy::Profiles;
+use baton_core::tools;
+use baton_core::tools::pipeline::Pipeline;
 
 use crate::args::{Global, Worker};
 use crate::connection;
@@ -17,13 +20,23 @@ pub(crate) async fn run(global: &Global, args: Worker) -> Result<(), Failure> {
     config.agents.folder = args.agents.or(config.agents.folder);
     let shutdown = signals::shutdown().map_err(|error| Failure::unavailable("signals", &error))?;
 
-    let profiles = Profiles::load(config.policy.folder.as_deref()).map_err(|error| Failure::unavailable("policy", &error))?;
+    let clock = Clock::system();
+    let pipeline = Pipeline {
+        tools: tools::Catalogue::builtin(&config).map_err(|error| Failure::unavailable("tools", &error))?,
+        profiles: Profiles::load(config.policy.folder.as_deref()).map_err(|error| Failure::unavailable("policy", &error))?,
+        artifacts: ArtifactStore::open(&config.artifacts, clock.clone())
+            .map_err(|error| Failure::unavailable("artifacts", &error))?,
+        clock,
+        faults: Faults::from_env(),
+    };
     let pool = db::connect(&config.database, Role::Worker)?;
     db::check_schema(&pool).await.map_err(|error| Failure::unavailable("the database", &error))?;
     // Sessions read their version from the database; a worker stores those of its files so that either may be deployed first.
-    Catalogue::load(&pool, &config.agents, &profiles).await.map_err(|error| Failure::unavailable("agents", &error))?;
+    agents::Catalogue::load(&pool, &config.agents, &pipeline.profiles)
+        .await
+        .map_err(|error| Failure::unavailable("agents", &error))?;
 
-    let worker = baton_worker::Worker::new(&config, hostname(), pool, Clock::system(), Faults::from_env())?;
+    let worker = baton_worker::Worker::new(&config, hostname(), pool, pipeline)?;
     worker.register().await?;
     if let Some(file) = args.ready_file {
         let ready = ProcessReady { pid: std::process::id(), url: None };

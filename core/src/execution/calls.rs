@@ -42,7 +42,10 @@ pub enum CallStage {
     Authorized,
     Started,
     /// It has asked the user; None while nobody has answered.
-    AskedUser { question_id: Uuid, answer: Option<Vec<ContentBlock>> },
+    AskedUser {
+        question_id: Uuid,
+        answer: Option<Vec<ContentBlock>>,
+    },
 }
 
 impl PendingCall {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sqlx::{PgConnection, PgPool};
 
+use crate::artifacts::{ArtifactStore, ORPHAN_AGE_MIN, ORPHAN_BATCH_MAX};
 use crate::error::Error;
 use crate::execution::settle;
 use crate::idempotency;
@@ -16,6 +17,9 @@ const LOCK: i64 = 0x0062_6174_6f6e;
 /// stop everybody's maintenance. The sweeps are safe beside themselves; the lock only saves work.
 const LOCKED_OUT_MAX: u32 = 5;
 
+/// What must not be, or is in nobody's way, is looked for less often than what runs wait for.
+const REPAIR_INTERVAL: Duration = Duration::from_secs(10);
+
 /// What only has to be gone some day is looked at once a minute.
 const CLEANING_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -26,9 +30,11 @@ const DEAD_WORKER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Maintenance {
     pool: PgPool,
     notifier: Notifier,
+    artifacts: ArtifactStore,
     lease_losses_max: i32,
     locked_out: u32,
     /// By the caller's clock.
+    repair_due: Duration,
     cleaning_due: Duration,
 }
 
@@ -38,11 +44,21 @@ pub struct Swept {
     pub workers_marked_dead: usize,
     pub runs_requeued: usize,
     pub runs_failed: usize,
+    /// Runs that waited for nothing. There are none, unless somebody edits rows by hand.
+    pub runs_repaired: usize,
 }
 
 impl Maintenance {
-    pub fn new(pool: PgPool, notifier: Notifier, lease_losses_max: u16) -> Self {
-        Self { pool, notifier, lease_losses_max: i32::from(lease_losses_max), locked_out: 0, cleaning_due: Duration::ZERO }
+    pub fn new(pool: PgPool, notifier: Notifier, artifacts: ArtifactStore, lease_losses_max: u16) -> Self {
+        Self {
+            pool,
+            notifier,
+            artifacts,
+            lease_losses_max: i32::from(lease_losses_max),
+            locked_out: 0,
+            repair_due: Duration::ZERO,
+            cleaning_due: Duration::ZERO,
+        }
     }
 
     /// One pass; `None` where another worker is at it. `elapsed` is the caller's monotonic time.
@@ -57,7 +73,8 @@ impl Maintenance {
             return Ok(None);
         }
         self.locked_out = 0;
-        let swept = self.sweep(&mut conn).await;
+        let is_repair_due = elapsed >= self.repair_due;
+        let swept = self.sweep(&mut conn, is_repair_due).await;
         if locked {
             let unlocked = sqlx::query_scalar!("SELECT pg_advisory_unlock($1)", LOCK).fetch_one(&mut *conn).await;
             if unlocked.is_err() {
@@ -65,6 +82,10 @@ impl Maintenance {
             }
         }
         drop(conn);
+        if is_repair_due {
+            self.repair_due = elapsed + REPAIR_INTERVAL;
+            self.artifacts.collect_orphans(&self.pool, ORPHAN_AGE_MIN, ORPHAN_BATCH_MAX).await?;
+        }
         if elapsed >= self.cleaning_due {
             self.cleaning_due = elapsed + CLEANING_INTERVAL;
             idempotency::remove_expired(&self.pool).await?;
@@ -73,7 +94,7 @@ impl Maintenance {
         swept.map(Some)
     }
 
-    async fn sweep(&self, conn: &mut PgConnection) -> Result<Swept, Error> {
+    async fn sweep(&self, conn: &mut PgConnection, is_repair_due: bool) -> Result<Swept, Error> {
         let dead = settle::mark_dead_workers(conn).await?;
         if !dead.is_empty() {
             tracing::warn!(workers = ?dead, "workers did not renew their leases; their runs go back to the queue");
@@ -81,22 +102,32 @@ impl Maintenance {
         let lost = settle::requeue_lost(conn, self.lease_losses_max).await?;
         let due = settle::clear_due(conn).await?;
         let overdue = settle::fail_overdue(conn).await?;
+        let repaired = if is_repair_due { settle::repair_waiting(conn).await? } else { Vec::new() };
         for run in &lost {
             tracing::warn!(run_id = %run.run_id, failed = run.failed, "a run lost its worker");
         }
         for run in &overdue {
             tracing::info!(run_id = %run.run_id, reason = %run.reason, "a run that nobody executes was overdue");
         }
+        for run in &repaired {
+            tracing::error!(run_id = %run.run_id, requeued = run.requeued, "a run waited for approvals of which none was open");
+        }
         let changed = lost
             .iter()
             .map(|run| (run.session_id, run.last_sequence))
-            .chain(overdue.iter().map(|run| (run.session_id, run.last_sequence)));
+            .chain(overdue.iter().map(|run| (run.session_id, run.last_sequence)))
+            .chain(repaired.iter().map(|run| (run.session_id, run.last_sequence)));
         self.notifier.send(changed.map(|(session_id, sequence)| Hint::Events { session_id, sequence }));
-        if due > 0 || lost.iter().any(|run| !run.failed) {
+        if due > 0 || lost.iter().any(|run| !run.failed) || repaired.iter().any(|run| run.requeued) {
             self.notifier.send([Hint::Queue]);
         }
         let failed = lost.iter().filter(|run| run.failed).count();
-        Ok(Swept { workers_marked_dead: dead.len(), runs_requeued: lost.len() - failed, runs_failed: failed + overdue.len() })
+        Ok(Swept {
+            workers_marked_dead: dead.len(),
+            runs_requeued: lost.len() - failed,
+            runs_failed: failed + overdue.len(),
+            runs_repaired: repaired.len(),
+        })
     }
 }
 

@@ -125,11 +125,8 @@ impl RunState {
                 self.failed_attempts = 0;
                 self.usage.charge(&response.usage);
                 self.charge_cost(response.cost_usd);
-                self.pending_calls = response
-                    .tool_calls
-                    .iter()
-                    .map(|call| PendingCall::requested(call.clone(), response.step))
-                    .collect();
+                self.pending_calls =
+                    response.tool_calls.iter().map(|call| PendingCall::requested(call.clone(), response.step)).collect();
             }
             Event::ToolCallProposed(proposed) => {
                 self.usage.tool_calls = self.usage.tool_calls.saturating_add(1);
@@ -212,7 +209,8 @@ impl RunState {
     fn resolve_approval(&mut self, event: &Event, approval_id: Uuid, decision: Decision) -> Result<(), FoldError> {
         let unknown = FoldError::UnknownQuestion { event_type: event.event_type() };
         let mut asked = self.pending_calls.iter_mut().filter_map(|pending| pending.approval.as_mut());
-        asked.find(|approval| approval.id == approval_id && approval.decision.is_none()).ok_or(unknown)?.decision = Some(decision);
+        asked.find(|approval| approval.id == approval_id && approval.decision.is_none()).ok_or(unknown)?.decision =
+            Some(decision);
         let is_answer = matches!(decision, Decision::ApproveOnce | Decision::Deny);
         if is_answer && self.open_approvals().next().is_none() {
             self.become_status(event, RunStatus::Queued)?;

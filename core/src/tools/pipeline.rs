@@ -78,12 +78,28 @@ pub struct Proposed<'a> {
 /// What steps 1 to 7 found.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Assessment {
-    Authorized { invocation: Invocation, reason_code: &'static str, policy_version: String },
+    Authorized {
+        invocation: Invocation,
+        reason_code: &'static str,
+        policy_version: String,
+    },
     /// A person has to be asked.
-    NeedsApproval { invocation: Invocation, decision: Decision, risk: Risk, action_summary: String },
+    NeedsApproval {
+        invocation: Invocation,
+        decision: Decision,
+        risk: Risk,
+        action_summary: String,
+    },
     /// `void` says why an approval that had been given does not count any more.
-    Denied { invocation: Option<Invocation>, reason: ReasonCode, policy_version: String, void: Option<Void> },
-    Failed { reason: ReasonCode },
+    Denied {
+        invocation: Option<Invocation>,
+        reason: ReasonCode,
+        policy_version: String,
+        void: Option<Void>,
+    },
+    Failed {
+        reason: ReasonCode,
+    },
 }
 
 /// What steps 10 to 12 gave.
@@ -134,7 +150,7 @@ impl Pipeline {
         let Some(entry) = self.tools.entry(&call.name) else { return Ok(failed(ReasonCode::ToolNotFound, Void::ToolRemoved)) };
         self.faults.hit(Point::ToolResolved).await?; // 1
 
-        if entry.is_disabled || !on_behalf.agent.tools.iter().any(|name| *name == call.name) {
+        if entry.is_disabled || !on_behalf.agent.tools.contains(&call.name) {
             return Ok(failed(ReasonCode::ToolNotFound, Void::ToolDisabled));
         }
         self.faults.hit(Point::ToolEnabled).await?; // 2
@@ -259,12 +275,7 @@ impl Pipeline {
         self.complete(entry, &artifacts, CallResult { value, truncated: false, artifact: None }).await
     }
 
-    async fn complete(
-        &self,
-        entry: &Entry,
-        artifacts: &ArtifactWriter,
-        result: CallResult,
-    ) -> Result<Executed, Error> {
+    async fn complete(&self, entry: &Entry, artifacts: &ArtifactWriter, result: CallResult) -> Result<Executed, Error> {
         let text = canonical::text(&result.value);
         let size = text.as_ref().map_or(0, String::len);
         let max = entry.spec().max_output_bytes;

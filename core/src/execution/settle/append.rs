@@ -194,10 +194,7 @@ pub(in crate::execution) async fn append_and_settle(pool: &PgPool, rows: &[Appen
 
 /// Of writes whose answers were lost and whose repetition wrote nothing: those that had been committed the first time. The
 /// rest is fenced.
-pub(in crate::execution) async fn committed_before(
-    pool: &PgPool,
-    writes: &[Fence],
-) -> Result<Vec<Appended>, sqlx::Error> {
+pub(in crate::execution) async fn committed_before(pool: &PgPool, writes: &[Fence]) -> Result<Vec<Appended>, sqlx::Error> {
     let ids: Vec<Uuid> = writes.iter().map(|write| write.run_id).collect();
     let states = sqlx::query!(
         r#"

@@ -92,9 +92,12 @@ fn a_call_is_where_the_log_left_it() {
     events.extend([request(1, 1), response(1, None, &["a"])]);
     assert_eq!(fold(&events).unwrap().pending_calls[0].stage, CallStage::Requested);
     events.push(proposed("a"));
-    assert_eq!(fold(&events).unwrap().pending_calls[0].stage, CallStage::Proposed { invocation_id: CALL, arguments: json!({}) });
+    let pending = &fold(&events).unwrap().pending_calls[0];
+    let proposal = Proposal { invocation_id: CALL, arguments: json!({}) };
+    assert_eq!((&pending.stage, pending.proposal.as_ref()), (&CallStage::Proposed, Some(&proposal)));
     events.extend([started("a"), requeued(RequeueCause::LeaseExpired), Event::RunClaimed(Nothing {})]);
-    assert_eq!(fold(&events).unwrap().pending_calls[0].stage, CallStage::Started { invocation_id: CALL, arguments: json!({}) });
+    let pending = &fold(&events).unwrap().pending_calls[0];
+    assert_eq!((&pending.stage, pending.proposal.as_ref()), (&CallStage::Started, Some(&proposal)));
 }
 
 #[test]

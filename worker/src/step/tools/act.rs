@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use baton_core::content::ContentBlock;
-use baton_core::events::{
-    ArtifactCreated, Event, RunWaitingForUser, ToolCallCompleted, ToolCallFailed, ToolCallMarked,
-};
+use baton_core::events::{ArtifactCreated, Event, RunWaitingForUser, ToolCallCompleted, ToolCallFailed, ToolCallMarked};
 use baton_core::execution::{Asks, CallStage, NewQuestion, PendingCall, answer_value};
 use baton_core::fault::Point;
 use baton_core::tools::pipeline::{CallResult, Executed};

@@ -52,10 +52,10 @@ fn undecided(context: &RunContext<'_>) -> Flow<Vec<Undecided>> {
     let open = open.filter(|pending| matches!(pending.stage, CallStage::Requested | CallStage::Proposed | CallStage::Authorized));
     let undecided: Vec<Undecided> = open
         .map(|pending| Undecided {
-            proposal: pending.proposal.clone().unwrap_or_else(|| Proposal {
-                invocation_id: context.clock.new_id(),
-                arguments: arguments_of(&pending.call),
-            }),
+            proposal: pending
+                .proposal
+                .clone()
+                .unwrap_or_else(|| Proposal { invocation_id: context.clock.new_id(), arguments: arguments_of(&pending.call) }),
             pending: pending.clone(),
         })
         .collect();
