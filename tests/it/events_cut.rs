@@ -1,7 +1,6 @@
 //! Streams that are cut, wherever they can be cut, and resumed: with every stored event exactly once.
 
-use baton_core::config::Notifications;
-use baton_core::db::{self, Role};
+use baton_core::config::{Config, Notifications};
 use baton_core::fault::Faults;
 use baton_worker::Worker;
 use futures::{StreamExt, stream};
@@ -109,11 +108,8 @@ async fn gate_a7_live_streams_are_cut_with_notifications_off() {
 #[tokio::test]
 async fn gate_a7_live_streams_are_cut_while_every_notification_of_the_worker_is_lost() {
     let app = TestApp::start().await;
-    let mut config = app.config.clone();
-    config.database.notifications = Notifications::Off;
-    let pool = db::connect(&config.database, Role::Worker).unwrap();
-    let silent = Worker::new(&config, "silent".into(), pool, app.clock.clone(), Faults::default()).unwrap();
-    silent.register().await.unwrap();
+    let silence = |config: &mut Config| config.database.notifications = Notifications::Off;
+    let silent = app.another_worker_with(Faults::default(), &[], silence).await;
     follow_live(&app, &silent, &["talk", "slow work", "noop"], 4).await;
     app.finish().await;
 }

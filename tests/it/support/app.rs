@@ -4,22 +4,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_api::{ApiState, Authenticator, Bind};
-use baton_core::agents::Catalogue;
+use baton_core::agents;
+use baton_core::artifacts::ArtifactStore;
 use baton_core::clock::Clock;
 use baton_core::config::Config;
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
 use baton_core::policy::Profiles;
+use baton_core::tools::pipeline::Pipeline;
+use baton_core::tools::{self, Tool};
 use baton_core::{Error, Principal, Scope, Services};
 use baton_worker::Worker;
 use http::request::Parts;
 use sqlx::PgPool;
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::audit;
 use super::database::TestDatabase;
 use super::http::Http;
+
+const EFFECTS_FILE: &str = "effects.log";
 
 #[derive(Debug)]
 pub(crate) struct TestApp {
@@ -31,6 +37,9 @@ pub(crate) struct TestApp {
     pub(crate) faults: Faults,
     pub(crate) config: Config,
     pub(crate) pool: PgPool,
+    /// What the built-in tools may do, and those of the test.
+    tools: Vec<Arc<dyn Tool>>,
+    folder: TempDir,
     database: TestDatabase,
     shutdown: CancellationToken,
     server: tokio::task::JoinHandle<()>,
@@ -42,16 +51,27 @@ impl TestApp {
     }
 
     pub(crate) async fn start_with(adjust: impl FnOnce(&mut Config)) -> Self {
+        Self::start_with_tools(Vec::new(), adjust).await
+    }
+
+    /// Its worker has these tools beside those that are built in.
+    pub(crate) async fn start_with_tools(tools: Vec<Arc<dyn Tool>>, adjust: impl FnOnce(&mut Config)) -> Self {
         let database = TestDatabase::create().await;
+        let folder = tempfile::tempdir().unwrap();
         let mut config = Config { database: database.config(), ..Config::default() };
         config.agents.folder = Some(super::agents_folder());
+        config.policy.folder = Some(super::policies_folder());
+        config.artifacts.folder = folder.path().join("artifacts");
+        config.demo.effects_file = Some(folder.path().join(EFFECTS_FILE));
         adjust(&mut config);
         let (clock, faults) = (Clock::system(), Faults::default());
         let (services, url, shutdown, server) = serve(&config, &clock, &faults).await;
         let pool = db::connect(&config.database, Role::Worker).unwrap();
-        let worker = Worker::new(&config, "test".into(), pool, clock.clone(), faults.clone()).unwrap();
+        let worker = new_worker(&config, pool, &tools, clock.clone(), faults.clone());
         worker.register().await.unwrap();
         Self {
+            tools,
+            folder,
             http: Http::new(url),
             services,
             worker,
@@ -67,10 +87,27 @@ impl TestApp {
 
     /// Another worker process, as far as the database can tell.
     pub(crate) async fn another_worker(&self, faults: Faults) -> Worker {
-        let pool = db::connect(&self.config.database, Role::Worker).unwrap();
-        let worker = Worker::new(&self.config, "another".into(), pool, Clock::system(), faults).unwrap();
+        self.another_worker_with(faults, &self.tools, |_| {}).await
+    }
+
+    /// The same, of another build or with other settings.
+    pub(crate) async fn another_worker_with(
+        &self,
+        faults: Faults,
+        tools: &[Arc<dyn Tool>],
+        adjust: impl FnOnce(&mut Config),
+    ) -> Worker {
+        let mut config = self.config.clone();
+        adjust(&mut config);
+        let pool = db::connect(&config.database, Role::Worker).unwrap();
+        let worker = new_worker(&config, pool, tools, Clock::system(), faults);
         worker.register().await.unwrap();
         worker
+    }
+
+    /// What `demo.external_write` and the tools of the test have done, each line an effect.
+    pub(crate) fn effects(&self) -> Vec<String> {
+        super::effects(&self.folder.path().join(EFFECTS_FILE))
     }
 
     /// Executes what is due until nothing is. Nobody else renews the worker's lease, without which it claims nothing.
@@ -97,6 +134,20 @@ impl TestApp {
     }
 }
 
+/// A worker with the built-in tools and these.
+fn new_worker(config: &Config, pool: PgPool, tools: &[Arc<dyn Tool>], clock: Clock, faults: Faults) -> Worker {
+    let builtin = tools::Catalogue::builtin(config).unwrap();
+    let builtin = builtin.names().filter_map(|name| builtin.entry(name)).map(|entry| Arc::clone(&entry.tool));
+    let pipeline = Pipeline {
+        tools: tools::Catalogue::new(builtin.chain(tools.iter().cloned()).collect(), &config.tools.disabled).unwrap(),
+        profiles: Profiles::load(config.policy.folder.as_deref()).unwrap(),
+        artifacts: ArtifactStore::open(&config.artifacts, clock.clone()).unwrap(),
+        clock,
+        faults,
+    };
+    Worker::new(config, "test".into(), pool, pipeline).unwrap()
+}
+
 async fn serve(
     config: &Config,
     clock: &Clock,
@@ -104,7 +155,7 @@ async fn serve(
 ) -> (Services, String, CancellationToken, tokio::task::JoinHandle<()>) {
     let pool = db::connect(&config.database, Role::Api).unwrap();
     let profiles = Profiles::load(config.policy.folder.as_deref()).unwrap();
-    let agents = Catalogue::load(&pool, &config.agents, &profiles).await.unwrap();
+    let agents = agents::Catalogue::load(&pool, &config.agents, &profiles).await.unwrap();
     let services = Services::open(config, Role::Api, pool, clock.clone(), agents, faults.clone()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

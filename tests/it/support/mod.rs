@@ -18,9 +18,19 @@ pub(crate) use real::{RealApp, SHORT_LEASE};
 pub(crate) use stream::{Follower, Frame, parse_frames};
 pub(crate) use wait::{DEADLINE, eventually, within};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The agents of the tests.
 pub(crate) fn agents_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/agents")
+}
+
+/// The policies of the tests: the default one, and `trusted`, which asks nobody.
+pub(crate) fn policies_folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/policies")
+}
+
+/// The lines of a file of effects; none where there is none.
+pub(crate) fn effects(file: &Path) -> Vec<String> {
+    std::fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect()
 }

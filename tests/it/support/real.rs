@@ -86,12 +86,28 @@ impl RealApp {
         let mut all = vec!["--data-dir", self.folder.path().to_str().unwrap()];
         all.extend(arguments);
         all.extend(["--ready-file", ready_file.to_str().unwrap()]);
-        let mut environment = vec![("DATABASE_URL", self.url.as_str())];
+        let (artifacts, effects) = (self.folder.path().join("artifacts"), self.effects_file());
+        let policies = super::policies_folder();
+        let mut environment = vec![
+            ("DATABASE_URL", self.url.as_str()),
+            ("BATON_ARTIFACTS__FOLDER", artifacts.to_str().unwrap()),
+            ("BATON_DEMO__EFFECTS_FILE", effects.to_str().unwrap()),
+            ("BATON_POLICY__FOLDER", policies.to_str().unwrap()),
+        ];
         environment.extend(self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         environment.extend(variables);
         let process = Process::agentctl(&all, &environment);
         let ready = eventually("the process is ready", || async { read(&ready_file) }).await;
         (process, ready)
+    }
+
+    fn effects_file(&self) -> PathBuf {
+        self.folder.path().join("effects.log")
+    }
+
+    /// What `demo.external_write` has done, each line an effect.
+    pub(crate) fn effects(&self) -> Vec<String> {
+        super::effects(&self.effects_file())
     }
 
     fn ready_file(&self) -> PathBuf {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_core::artifacts::ArtifactStore;
+use baton_core::config;
 use baton_core::execution::maintenance::Maintenance;
 use baton_core::notify::Notifier;
 use rand::Rng;
@@ -22,7 +24,9 @@ const HASTE: u32 = 600;
 
 pub(super) async fn sweep_for_ever(world: Arc<World>, pool: PgPool) {
     let mut rng = world.rng();
-    let mut maintenance = Maintenance::new(pool, Notifier::off(), LEASE_LOSSES_MAX);
+    let folder = tempfile::tempdir().unwrap();
+    let artifacts = ArtifactStore::open(&config::Artifacts { folder: folder.path().to_owned() }, world.clock().clone()).unwrap();
+    let mut maintenance = Maintenance::new(pool, Notifier::off(), artifacts, LEASE_LOSSES_MAX);
     while world.stage() != Stage::Over {
         jitter(&mut rng, BETWEEN_SWEEPS_MAX).await;
         match maintenance.pass(world.clock().elapsed() * HASTE).await {

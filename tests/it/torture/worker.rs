@@ -12,6 +12,7 @@ use baton_core::execution::{
 use baton_core::fault::Faults;
 use baton_core::notify::Notifier;
 use baton_core::runs::RunStatus;
+use baton_core::tools::CallRows;
 use baton_core::{Principal, Services};
 use futures::future::join_all;
 use rand::Rng;
@@ -299,6 +300,7 @@ impl TortureWorker {
         let appends = join_all(planned.iter_mut().map(|(held, plan)| {
             let append = Append {
                 events: &plan.events,
+                calls: CallRows::default(),
                 totals: plan.state.totals(),
                 ending: plan.ending.clone(),
                 cancel_observed: held.cancel_requested,
