@@ -51,11 +51,26 @@ impl FromRequestParts<ApiState> for RunId {
     }
 }
 
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ApprovalId(pub(crate) Uuid);
+
+impl FromRequestParts<ApiState> for ApprovalId {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
+        path_id(parts, state).await.map(Self).ok_or_else(|| Error::NotFound(Resource::Approval).into())
+    }
+}
+
 /// The one identifier of a path. What is not a UUID, written the one way that we write it, names nothing.
 async fn path_id(parts: &mut Parts, state: &ApiState) -> Option<Uuid> {
-    const HYPHENATED_CHARS: usize = 36;
     let Path(text) = Path::<String>::from_request_parts(parts, state).await.ok()?;
-    Uuid::try_parse(&text).ok().filter(|_| text.len() == HYPHENATED_CHARS)
+    hyphenated(&text)
+}
+
+pub(crate) fn hyphenated(text: &str) -> Option<Uuid> {
+    const HYPHENATED_CHARS: usize = 36;
+    Uuid::try_parse(text).ok().filter(|_| text.len() == HYPHENATED_CHARS)
 }
 
 /// The parameters of a query, in their order.
@@ -68,9 +83,14 @@ impl Query {
         Self(Parameters::try_from_uri(uri).map(|Parameters(pairs)| pairs).unwrap_or_default())
     }
 
+    /// The values of a parameter that may be repeated.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
     /// A parameter that may be given once.
     pub(crate) fn once(&self, name: &str) -> Result<Option<&str>, Problem> {
-        let mut values = self.0.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        let mut values = self.all(name);
         match (values.next(), values.next()) {
             (value, None) => Ok(value),
             (_, Some(_)) => Err(Problem { path: name.into(), message: "given more than once".into() }),
@@ -113,17 +133,9 @@ impl Creation {
             problems.push(problem);
             None
         });
-        match json::parse::<T>(&self.body) {
-            Ok(Parsed { command, canonical_text }) => {
-                all_well(problems)?;
-                let keyed = |key| IdempotencyKey::new(key, self.parts.method.as_str(), self.parts.uri.path(), &canonical_text);
-                Ok((key.map(keyed).transpose()?, command))
-            }
-            Err(problem) => {
-                problems.push(problem);
-                Err(Error::Malformed(problems))
-            }
-        }
+        let Parsed { command, canonical_text } = judged(&self.body, problems)?;
+        let keyed = |key| IdempotencyKey::new(key, self.parts.method.as_str(), self.parts.uri.path(), &canonical_text);
+        Ok((key.map(keyed).transpose()?, command))
     }
 
     pub(crate) fn traceparent(&self) -> Option<String> {
@@ -137,6 +149,40 @@ impl FromRequest<ApiState> for Creation {
     async fn from_request(request: Request, _state: &ApiState) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         Ok(Self { parts, body: body::read(body, body::BYTES_MAX).await? })
+    }
+}
+
+/// A request to change something that is there: read, and not judged yet. Repeats are safe by nature: a key has no effect.
+#[derive(Debug)]
+pub(crate) struct Change {
+    query: Query,
+    body: Bytes,
+}
+
+impl Change {
+    /// The command; else everything that is wrong, at once.
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        Ok(judged(&self.body, self.query.unknown(&[]))?.command)
+    }
+}
+
+impl FromRequest<ApiState> for Change {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _state: &ApiState) -> Result<Self, ApiError> {
+        let query = Query::parse(request.uri());
+        Ok(Self { query, body: body::read(request.into_body(), body::BYTES_MAX).await? })
+    }
+}
+
+/// A body, where neither it nor anything before it is wrong.
+fn judged<T: DeserializeOwned>(body: &[u8], mut problems: Vec<Problem>) -> Result<Parsed<T>, Error> {
+    match json::parse::<T>(body) {
+        Ok(parsed) => all_well(problems).map(|()| parsed),
+        Err(problem) => {
+            problems.push(problem);
+            Err(Error::Malformed(problems))
+        }
     }
 }
 

@@ -16,6 +16,7 @@ mod headers;
 mod host;
 mod json;
 mod linger;
+mod list;
 mod request_id;
 mod routes;
 mod serve;

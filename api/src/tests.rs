@@ -80,7 +80,8 @@ async fn check(app: &Router, request: Request<Body>, status: StatusCode, code: &
 fn guarded() -> impl Iterator<Item = (Method, String)> {
     const ID: &str = "01900000-0000-7000-8000-000000000000";
     let guarded = table().into_iter().filter(|route| route.access != Access::Public);
-    guarded.map(|route| (route.method, route.path.replace("{session_id}", ID).replace("{run_id}", ID)))
+    let concrete = |path: &str| path.replace("{session_id}", ID).replace("{run_id}", ID).replace("{approval_id}", ID);
+    guarded.map(move |route| (route.method, concrete(route.path)))
 }
 
 #[tokio::test]

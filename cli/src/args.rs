@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use baton_core::approvals::ApprovalStatus;
 use baton_core::runs::RunStatus;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use uuid::Uuid;
@@ -48,6 +49,9 @@ pub(crate) enum Command {
     /// Look at runs, and stop them
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// Look at what runs ask for, and decide
+    #[command(subcommand)]
+    Approvals(ApprovalsCommand),
 }
 
 impl Command {
@@ -189,6 +193,60 @@ pub(crate) struct RunsEvents {
     pub(crate) after: Option<i64>,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum ApprovalsCommand {
+    /// Approvals, newest first
+    List(ApprovalsList),
+    /// One approval, with the exact arguments of its call
+    Get(ApprovalsGet),
+    /// Let the call happen, once
+    Approve(ApprovalsResolve),
+    /// Refuse the call; the run goes on without it
+    Deny(ApprovalsResolve),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ApprovalsList {
+    #[command(flatten)]
+    pub(crate) caller: Caller,
+    /// In this status; may be given several times
+    #[arg(long)]
+    pub(crate) status: Vec<ApprovalStatus>,
+    /// Of this run
+    #[arg(long, value_name = "ID", value_parser = id)]
+    pub(crate) run: Option<Uuid>,
+    /// Of this session
+    #[arg(long, value_name = "ID", value_parser = id)]
+    pub(crate) session: Option<Uuid>,
+    /// Rows of a page, 200 at most
+    #[arg(long)]
+    pub(crate) limit: Option<i64>,
+    /// `next_cursor` of the page before
+    #[arg(long)]
+    pub(crate) cursor: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ApprovalsGet {
+    /// The approval's id
+    #[arg(value_parser = id)]
+    pub(crate) approval: Uuid,
+    #[command(flatten)]
+    pub(crate) caller: Caller,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ApprovalsResolve {
+    /// The approval's id
+    #[arg(value_parser = id)]
+    pub(crate) approval: Uuid,
+    /// Why, in at most 1,000 characters
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) caller: Caller,
+}
+
 fn id(text: &str) -> Result<Uuid, &'static str> {
-    text.parse().map_err(|_| "an id is a UUID, as `agentctl runs list` shows it")
+    text.parse().map_err(|_| "an id is a UUID, as the lists show it")
 }

@@ -3,11 +3,17 @@
 
 use std::time::Duration;
 
+use baton_core::approvals::Verdict;
 use baton_core::outbound;
-use eventsource_stream::{Event, Eventsource};
+use baton_core::page::LIMIT_MAX;
+use baton_core::runs::WaitingFor;
+use baton_core::tools::Risk;
+use eventsource_stream::{Event, EventStreamError, Eventsource};
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -34,6 +40,18 @@ pub(crate) struct Submitted {
     pub(crate) session_id: Uuid,
 }
 
+/// What a person has to know of an approval to decide.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Approval {
+    pub(crate) id: Uuid,
+    pub(crate) tool_name: String,
+    pub(crate) action_summary: String,
+    /// As they stand in the answer: the exact arguments.
+    pub(crate) arguments: Box<RawValue>,
+    pub(crate) risk: Risk,
+    pub(crate) policy_reason: String,
+}
+
 impl Client {
     pub(crate) fn new(url: String) -> Result<Self, Failure> {
         let http = outbound::operator_client().map_err(|error| Failure::unavailable("an HTTP client", &error))?;
@@ -57,43 +75,50 @@ impl Client {
     /// A creation that may be repeated: its key makes it one.
     async fn create<T: for<'de> Deserialize<'de>>(&self, path: &str, body: &Value) -> Result<T, Failure> {
         let key = fresh_key();
-        let request = || self.http.post(format!("{}{path}", self.url)).header("Idempotency-Key", &key).json(body);
-        let response = self.send(request).await?;
-        response.json().await.map_err(|error| Failure::unavailable("the API's answer", &error))
+        self.answer(|| self.http.post(format!("{}{path}", self.url)).header("Idempotency-Key", &key).json(body)).await
     }
 
-    /// Hands every event of the run to `each`, stored ones exactly once and in order, to the run's end, over any number of
-    /// lost connections.
-    pub(crate) async fn follow(
-        &self,
-        run_id: Uuid,
-        mut each: impl FnMut(&Event) -> Result<bool, Failure>,
-    ) -> Result<(), Failure> {
-        let mut cursor: u64 = 0;
-        loop {
-            let request =
-                || self.http.get(format!("{}/v1/runs/{run_id}/events", self.url)).header("Last-Event-ID", cursor.to_string());
-            let response = self.send(request).await?;
-            if response.status() == StatusCode::NO_CONTENT {
-                return Ok(());
-            }
-            let mut events = response.bytes_stream().eventsource();
-            while let Ok(Some(Ok(event))) = tokio::time::timeout(SILENCE_MAX, events.next()).await {
-                if let Ok(sequence) = event.id.parse::<u64>()
-                    && is_stored(&event)
-                {
-                    if sequence <= cursor {
-                        continue;
-                    }
-                    cursor = sequence;
-                }
-                if each(&event)? {
-                    return Ok(());
-                }
-            }
-            // An end of the stream that is not the run's end always means: resume, though not at once and for ever.
-            tokio::time::sleep(WAIT).await;
+    /// The events of a run, from its first.
+    pub(crate) fn follow(&self, run_id: Uuid) -> Following<'_> {
+        Following { client: self, run_id, cursor: 0, events: None }
+    }
+
+    /// What the run waits for, now.
+    pub(crate) async fn waiting_for(&self, run_id: Uuid) -> Result<Option<WaitingFor>, Failure> {
+        #[derive(Deserialize)]
+        struct Run {
+            waiting_for: Option<WaitingFor>,
         }
+        let run: Run = self.answer(|| self.http.get(format!("{}/v1/runs/{run_id}", self.url))).await?;
+        Ok(run.waiting_for)
+    }
+
+    /// The run's pending approvals, in the order of their calls.
+    pub(crate) async fn pending_approvals(&self, run_id: Uuid) -> Result<Vec<Approval>, Failure> {
+        #[derive(Deserialize)]
+        struct Approvals {
+            items: Vec<Approval>,
+        }
+        let path = format!("{}/v1/approvals?run_id={run_id}&status=PENDING&limit={LIMIT_MAX}", self.url);
+        let mut approvals: Approvals = self.answer(|| self.http.get(&path)).await?;
+        approvals.items.reverse();
+        Ok(approvals.items)
+    }
+
+    pub(crate) async fn resolve(&self, approval_id: Uuid, verdict: Verdict) -> Result<(), Failure> {
+        let path = format!("{}/v1/approvals/{approval_id}/resolve", self.url);
+        self.send(|| self.http.post(&path).json(&json!({"decision": verdict}))).await.map(drop)
+    }
+
+    pub(crate) async fn input(&self, run_id: Uuid, question_id: Uuid, text: &str) -> Result<(), Failure> {
+        let path = format!("{}/v1/runs/{run_id}/input", self.url);
+        let body = json!({"content": [{"type": "text", "text": text}], "question_id": question_id});
+        self.send(|| self.http.post(&path).json(&body)).await.map(drop)
+    }
+
+    async fn answer<T: for<'de> Deserialize<'de>>(&self, request: impl Fn() -> RequestBuilder) -> Result<T, Failure> {
+        let response = self.send(request).await?;
+        response.json().await.map_err(|error| Failure::unavailable("the API's answer", &error))
     }
 
     async fn send(&self, request: impl Fn() -> RequestBuilder) -> Result<Response, Failure> {
@@ -110,6 +135,57 @@ impl Client {
             wait = (wait * 2).min(WAIT_MAX);
         }
         Err(last.unwrap_or_else(|| Failure::new(Exit::Unavailable, "the API does not answer")))
+    }
+}
+
+type Events = BoxStream<'static, Result<Event, EventStreamError<reqwest::Error>>>;
+
+/// Every event of a run, stored ones exactly once and in order, over any number of lost connections. Whoever takes them may
+/// take its time in between: what a person decides holds up nothing but this.
+pub(crate) struct Following<'a> {
+    client: &'a Client,
+    run_id: Uuid,
+    /// The last stored event that was handed out.
+    cursor: u64,
+    /// None: to be connected.
+    events: Option<Events>,
+}
+
+impl Following<'_> {
+    /// None: the run has ended, and nothing is missing.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
+        loop {
+            let Some(events) = &mut self.events else {
+                match self.connect().await? {
+                    Some(events) => self.events = Some(events),
+                    None => return Ok(None),
+                }
+                continue;
+            };
+            let Ok(Some(Ok(event))) = tokio::time::timeout(SILENCE_MAX, events.next()).await else {
+                // An end of the stream that is not the run's end always means: resume, though not at once and for ever.
+                self.events = None;
+                tokio::time::sleep(WAIT).await;
+                continue;
+            };
+            match event.id.parse::<u64>() {
+                Ok(sequence) if is_stored(&event) && sequence <= self.cursor => continue,
+                Ok(sequence) if is_stored(&event) => self.cursor = sequence,
+                _ => {}
+            }
+            return Ok(Some(event));
+        }
+    }
+
+    async fn connect(&self) -> Result<Option<Events>, Failure> {
+        let Self { client, run_id, cursor, .. } = self;
+        let request =
+            || client.http.get(format!("{}/v1/runs/{run_id}/events", client.url)).header("Last-Event-ID", cursor.to_string());
+        let response = client.send(request).await?;
+        if response.status() == StatusCode::NO_CONTENT {
+            return Ok(None);
+        }
+        Ok(Some(response.bytes_stream().eventsource().boxed()))
     }
 }
 

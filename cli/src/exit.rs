@@ -17,11 +17,17 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
-/// Why a command did not succeed.
+/// Why a command did not succeed; its text says so to a person.
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
     message: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
 }
 
 impl Failure {
@@ -45,7 +51,7 @@ impl Failure {
     }
 
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("agentctl: {}", self.message);
+        eprintln!("agentctl: {self}");
         ExitCode::from(self.exit as u8)
     }
 }

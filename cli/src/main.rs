@@ -12,9 +12,10 @@ mod render;
 mod signals;
 mod telemetry;
 
+use baton_core::approvals::Verdict;
 use clap::Parser;
 
-use crate::args::{Args, Command, RunsCommand};
+use crate::args::{ApprovalsCommand, Args, Command, RunsCommand};
 use crate::exit::Failure;
 
 /// The main future runs on the main thread: children are spawned from it, and their death signal belongs to it.
@@ -40,5 +41,11 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Runs(RunsCommand::Get(get)) => commands::runs::get(&global, get).await,
         Command::Runs(RunsCommand::Events(events)) => commands::runs::events(&global, events).await,
         Command::Runs(RunsCommand::Cancel(cancel)) => commands::runs::cancel(&global, cancel).await,
+        Command::Approvals(ApprovalsCommand::List(list)) => commands::approvals::list(&global, list).await,
+        Command::Approvals(ApprovalsCommand::Get(get)) => commands::approvals::get(&global, get).await,
+        Command::Approvals(ApprovalsCommand::Approve(approve)) => {
+            commands::approvals::resolve(&global, approve, Verdict::ApproveOnce).await
+        }
+        Command::Approvals(ApprovalsCommand::Deny(deny)) => commands::approvals::resolve(&global, deny, Verdict::Deny).await,
     }
 }

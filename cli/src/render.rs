@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
+use baton_core::approvals::ApprovalView;
 use baton_core::page::Page;
-use baton_core::runs::RunView;
+use baton_core::runs::{RunView, WaitingFor};
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use serde_json::Value;
@@ -37,6 +38,10 @@ pub(crate) fn runs(page: &Page<RunView>) -> Result<(), Failure> {
         ]);
     }
     line(&table.to_string())?;
+    more(page)
+}
+
+fn more<T>(page: &Page<T>) -> Result<(), Failure> {
     match &page.next_cursor {
         Some(cursor) => line(&format!("more: --cursor {cursor}")),
         None => Ok(()),
@@ -59,12 +64,80 @@ pub(crate) fn run(run: &RunView) -> Result<(), Failure> {
     rows.extend(run.finished_at.map(|at| ("finished", time(at))));
     rows.extend(run.cancel.map(|cancel| ("cancel requested", time(cancel.requested_at))));
     rows.extend(run.failure.as_ref().map(|failure| ("failure", format!("{}: {}", failure.reason, failure.message))));
+    match &run.waiting_for {
+        None => {}
+        Some(WaitingFor::Approval { approval_ids }) => {
+            rows.extend(approval_ids.iter().map(|id| ("waits for approval", id.to_string())));
+        }
+        Some(WaitingFor::User { question, choices, expires_at, .. }) => {
+            rows.push(("waits for an answer", visible(question)));
+            rows.extend(choices.iter().flatten().map(|choice| ("choice", visible(choice))));
+            rows.push(("answer before", time(*expires_at)));
+        }
+    }
+    facts(rows)
+}
+
+pub(crate) fn approvals(page: &Page<ApprovalView>) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["APPROVAL", "STATUS", "TOOL", "RISK", "ACTION", "EXPIRES"]);
+    for approval in &page.items {
+        table.add_row([
+            approval.id.to_string(),
+            approval.status.to_string(),
+            visible(&approval.tool_name),
+            approval.risk.to_string(),
+            visible(&approval.action_summary),
+            time(approval.expires_at),
+        ]);
+    }
+    line(&table.to_string())?;
+    more(page)
+}
+
+pub(crate) fn approval(approval: &ApprovalView) -> Result<(), Failure> {
+    let mut rows = vec![
+        ("approval", approval.id.to_string()),
+        ("run", approval.run_id.to_string()),
+        ("session", approval.session_id.to_string()),
+        ("status", approval.status.to_string()),
+        ("tool", visible(&approval.tool_name)),
+        ("action", visible(&approval.action_summary)),
+        ("arguments", visible(approval.arguments.get())),
+        ("risk", approval.risk.to_string()),
+        ("why", visible(&approval.policy_reason)),
+        ("created", time(approval.created_at)),
+        ("expires", time(approval.expires_at)),
+    ];
+    rows.extend(approval.resolved_at.map(|at| ("resolved", time(at))));
+    rows.extend(approval.resolved_by.as_deref().map(|person| ("by", visible(person))));
+    facts(rows)
+}
+
+fn facts(rows: Vec<(&'static str, String)>) -> Result<(), Failure> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     for (name, value) in rows {
         table.add_row([name.to_owned(), value]);
     }
     line(&table.to_string())
+}
+
+/// A text that models or tools wrote, so that a person who decides by it sees all of it: what would move the cursor, reorder
+/// the line or be invisible stands there as JSON would escape it.
+pub(crate) fn visible(text: &str) -> String {
+    let is_hidden = |character: char| {
+        character.is_control()
+            || matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    text.chars().fold(String::with_capacity(text.len()), |mut shown, character| {
+        if is_hidden(character) {
+            shown.push_str(&format!("\\u{:04x}", u32::from(character)));
+        } else {
+            shown.push(character);
+        }
+        shown
+    })
 }
 
 /// One event: its data as it is, or a line with what is not the same in every event.
@@ -88,3 +161,6 @@ pub(crate) fn data_of(frame: &[u8]) -> String {
 fn time(at: time::OffsetDateTime) -> String {
     at.replace_nanosecond(0).unwrap_or(at).format(&time::format_description::well_known::Rfc3339).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,7 @@ pub struct Config {
     pub worker: Worker,
     pub execution: Execution,
     pub tenant: Tenant,
+    pub sessions: Sessions,
     pub idempotency: Idempotency,
     pub artifacts: Artifacts,
     pub tools: Tools,
@@ -147,6 +148,13 @@ pub struct Tenant {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+pub struct Sessions {
+    /// Whether a message to a session whose run waits for its user is the answer. False: a conflict, as with any unfinished run.
+    pub route_input: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Idempotency {
     #[serde(with = "human")]
     pub ttl: Duration,
@@ -213,6 +221,12 @@ impl Default for Slots {
 impl Default for Execution {
     fn default() -> Self {
         Self { lease_losses_max: 3, history_tokens: 32_000, question_ttl: Duration::from_secs(24 * 60 * 60) }
+    }
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self { route_input: true }
     }
 }
 

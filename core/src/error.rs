@@ -9,6 +9,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::approvals::ApprovalStatus;
+use crate::events::Decision;
 use crate::runs::RunStatus;
 use crate::scope::Scope;
 
@@ -20,6 +22,9 @@ pub enum Error {
     Authentication,
     #[error("the scope `{0}` is required")]
     Authorization(Scope),
+    /// The policy of the call wants another person's eyes on it.
+    #[error("whoever asked for this may not approve it")]
+    SelfApproval,
     /// A foreign `Origin`: the browser of somebody else is asking.
     #[error("this origin may not change anything here")]
     ForeignOrigin,
@@ -30,6 +35,9 @@ pub enum Error {
     Conflict(Conflict),
     #[error("the run is {0}, which does not allow this")]
     InvalidStateTransition(RunStatus),
+    /// Nobody may decide it any more, and nobody did.
+    #[error("the approval is {0}, which does not allow this")]
+    ApprovalClosed(ApprovalStatus),
     /// The database would not settle who comes first, repeatedly.
     #[error("others were changing the same thing; try again")]
     ConcurrencyConflict,
@@ -58,6 +66,8 @@ pub enum Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     Agent,
+    Approval,
+    Question,
     Route,
     Run,
     Session,
@@ -67,6 +77,8 @@ impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Agent => "agent",
+            Self::Approval => "approval",
+            Self::Question => "question",
             Self::Route => "route",
             Self::Run => "run",
             Self::Session => "session",
@@ -83,6 +95,10 @@ pub enum Conflict {
     IdempotencyKeyReused,
     #[error("the cursor is beyond the end of the log")]
     CursorAhead { head: i64 },
+    #[error("the approval was resolved otherwise: {decision}")]
+    ApprovalAlreadyResolved { approval_id: Uuid, decision: Decision },
+    #[error("the question was answered otherwise")]
+    QuestionAlreadyAnswered,
     #[error("the session is closed")]
     SessionClosed,
 }
@@ -107,10 +123,10 @@ impl Error {
     pub fn code(&self) -> Code {
         match self {
             Self::Authentication => Code::AuthenticationError,
-            Self::Authorization(_) | Self::ForeignOrigin => Code::AuthorizationError,
+            Self::Authorization(_) | Self::SelfApproval | Self::ForeignOrigin => Code::AuthorizationError,
             Self::NotFound(_) => Code::NotFound,
             Self::Conflict(_) => Code::Conflict,
-            Self::InvalidStateTransition(_) => Code::InvalidStateTransition,
+            Self::InvalidStateTransition(_) | Self::ApprovalClosed(_) => Code::InvalidStateTransition,
             Self::ConcurrencyConflict => Code::ConcurrencyConflict,
             Self::Malformed(_) => Code::MalformedRequest,
             Self::UnsupportedMediaType => Code::UnsupportedMediaType,
@@ -131,6 +147,11 @@ impl Error {
             Self::Conflict(Conflict::IdempotencyKeyReused) => json!({"reason": "idempotency_key_reused"}),
             Self::Conflict(Conflict::CursorAhead { head }) => json!({"reason": "cursor_ahead", "head": head}),
             Self::Conflict(Conflict::SessionClosed) => json!({"reason": "session_closed"}),
+            Self::Conflict(Conflict::ApprovalAlreadyResolved { approval_id, decision }) => {
+                json!({"reason": "approval_already_resolved", "approval_id": approval_id, "decision": decision})
+            }
+            Self::Conflict(Conflict::QuestionAlreadyAnswered) => json!({"reason": "question_already_answered"}),
+            Self::ApprovalClosed(status) => json!({"status": status}),
             Self::InvalidStateTransition(status) => json!({"status": status}),
             Self::Malformed(problems) => json!({"errors": problems}),
             Self::Unavailable { retry_after_seconds, .. } => json!({"retry_after_seconds": retry_after_seconds}),

@@ -52,6 +52,10 @@ pub enum Point {
     BeforeRenew,
     /// A submission was committed; the client has no answer.
     AfterSubmit,
+    /// A decision was committed; nobody has been woken.
+    AfterResolve,
+    /// An answer was committed; nobody has been woken.
+    AfterInput,
 }
 
 #[cfg(not(feature = "fault-points"))]
@@ -124,6 +128,8 @@ mod armed {
             Self::BeforeFinish,
             Self::BeforeRenew,
             Self::AfterSubmit,
+            Self::AfterResolve,
+            Self::AfterInput,
         ];
 
         /// As `BATON_FAULTS` names it: `AfterClaim`.

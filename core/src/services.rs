@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sqlx::PgPool;
 
 use crate::agents::Catalogue;
+use crate::approvals::ApprovalService;
 use crate::clock::Clock;
 use crate::config::{Config, Notifications};
 use crate::db::{self, Role};
@@ -22,6 +23,7 @@ use crate::sessions::SessionService;
 pub struct Services {
     pub sessions: SessionService,
     pub runs: RunService,
+    pub approvals: ApprovalService,
     pool: PgPool,
 }
 
@@ -47,7 +49,16 @@ impl Services {
         let follow = Follow::new(pool.clone(), Hub::start(pool.clone(), listen));
         Ok(Self {
             sessions: SessionService::new(pool.clone(), clock.clone(), Arc::new(agents), key_ttl),
-            runs: RunService { pool: pool.clone(), clock, notifier, follow, key_ttl, faults },
+            approvals: ApprovalService { pool: pool.clone(), notifier: notifier.clone(), faults: faults.clone() },
+            runs: RunService {
+                pool: pool.clone(),
+                clock,
+                notifier,
+                follow,
+                key_ttl,
+                route_input: config.sessions.route_input,
+                faults,
+            },
             pool,
         })
     }

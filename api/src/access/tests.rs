@@ -29,6 +29,10 @@ fn the_table_holds_what_is_registered() {
             "GET /v1/runs/{run_id} run.read Nothing",
             "GET /v1/runs/{run_id}/events run.read Nothing",
             "POST /v1/runs/{run_id}/cancel run.cancel Nothing",
+            "POST /v1/runs/{run_id}/input run.write Json",
+            "GET /v1/approvals approval.read Nothing",
+            "GET /v1/approvals/{approval_id} approval.read Nothing",
+            "POST /v1/approvals/{approval_id}/resolve approval.resolve Json",
         ]
     );
 }

@@ -1,6 +1,7 @@
 //! The map of the surface: every route, with what its caller needs.
 
 mod answer;
+mod approvals;
 mod events;
 mod health;
 mod messages;
@@ -23,4 +24,8 @@ pub(crate) fn all() -> Routes {
         .guarded(Method::GET, "/v1/runs/{run_id}", Scope::RunRead, Nothing, runs::get)
         .guarded(Method::GET, "/v1/runs/{run_id}/events", Scope::RunRead, Nothing, events::follow)
         .guarded(Method::POST, "/v1/runs/{run_id}/cancel", Scope::RunCancel, Nothing, runs::cancel)
+        .guarded(Method::POST, "/v1/runs/{run_id}/input", Scope::RunWrite, Json, runs::input)
+        .guarded(Method::GET, "/v1/approvals", Scope::ApprovalRead, Nothing, approvals::list)
+        .guarded(Method::GET, "/v1/approvals/{approval_id}", Scope::ApprovalRead, Nothing, approvals::get)
+        .guarded(Method::POST, "/v1/approvals/{approval_id}/resolve", Scope::ApprovalResolve, Json, approvals::resolve)
 }

@@ -4,11 +4,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use baton_core::runs::DeliverInput;
 use baton_core::{Error, Principal, Services};
 use uuid::Uuid;
 
 use crate::error::ApiError;
-use crate::extract::{Caller, Query, RunId};
+use crate::extract::{Caller, Change, Query, RunId};
 
 pub(super) async fn get(
     State(services): State<Services>,
@@ -34,6 +35,20 @@ pub(super) async fn cancel(
     let run = services.runs.cancel(&principal, id).await?;
     let status = if run.status.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok((status, Json(run)))
+}
+
+/// The run goes on: 202, whether this request or the same one before it has answered.
+pub(super) async fn input(
+    State(services): State<Services>,
+    Caller(principal): Caller,
+    RunId(id): RunId,
+    change: Change,
+) -> Result<impl IntoResponse, ApiError> {
+    let command = match change.parse::<DeliverInput>() {
+        Ok(command) => command,
+        Err(malformed) => return Err(services.runs.missing_or(&principal, id, malformed).await.into()),
+    };
+    Ok((StatusCode::ACCEPTED, Json(services.runs.input(&principal, id, command).await?)))
 }
 
 /// A request for a run that is wrong in itself: `NotFound` comes before what is wrong. Who may cancel and not read gets what is

@@ -1,6 +1,8 @@
 //! One file for each command.
 
 pub(crate) mod api;
+pub(crate) mod approvals;
+mod ask;
 pub(crate) mod dev;
 pub(crate) mod migrate;
 pub(crate) mod run;

@@ -4,9 +4,11 @@ use std::io::{IsTerminal, Write, stdout};
 
 use eventsource_stream::Event;
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::args::{Global, Run};
 use crate::client::Client;
+use crate::commands::ask::Asking;
 use crate::connection::api_url;
 use crate::exit::{Exit, Failure};
 use crate::render;
@@ -29,12 +31,33 @@ pub(crate) async fn run(global: &Global, args: Run) -> Result<(), Failure> {
     }
     let mut transcript = Transcript::new(global.json);
     let go_on = format!("the run is stored and goes on: `agentctl runs events --follow {}`", submitted.run_id);
-    let follow = client.follow(submitted.run_id, |event| transcript.show(event));
+    let asking = Asking::new(global.json);
     tokio::select! {
-        followed = follow => followed.map_err(|failure| failure.hint(&go_on))?,
+        followed = follow(&client, submitted.run_id, &mut transcript, &asking) => followed.map_err(|failure| failure.hint(&go_on))?,
         _ = tokio::signal::ctrl_c() => return Err(Failure::new(Exit::Interrupted, go_on)),
     }
     transcript.end(session_id)
+}
+
+async fn follow(client: &Client, run_id: Uuid, transcript: &mut Transcript, asking: &Asking) -> Result<(), Failure> {
+    let mut events = client.follow(run_id);
+    while let Some(event) = events.next().await? {
+        match transcript.show(&event)? {
+            Next::Go => {}
+            Next::Ask => asking.whatever_it_waits_for(client, run_id).await,
+            Next::Stop => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+/// What follows an event.
+enum Next {
+    Go,
+    /// The run waits for a person.
+    Ask,
+    /// The run has ended.
+    Stop,
 }
 
 /// What a person sees of a run: text on stdout as it is written, what happens beside it on stderr.
@@ -51,8 +74,7 @@ impl Transcript {
         Self { is_json, is_live: stdout().is_terminal(), shown: String::new(), failure: None }
     }
 
-    /// True at the run's end.
-    fn show(&mut self, event: &Event) -> Result<bool, Failure> {
+    fn show(&mut self, event: &Event) -> Result<Next, Failure> {
         let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
         if self.is_json && !event.event.starts_with("stream.") {
             render::line(&event.data)?;
@@ -69,19 +91,27 @@ impl Transcript {
                 self.aside(&format!("! the model did not answer ({})", text(&data["code"])));
             }
             "run.requeued" if !self.is_json => self.aside("! the worker was lost; another takes over"),
-            "run.completed" => return Ok(true),
+            "approval.resolved" if !self.is_json => {
+                let by = data["resolved_by"].as_str().map(|person| format!(" by {person}")).unwrap_or_default();
+                self.aside(&format!("! an approval was resolved: {}{by}", text(&data["decision"])));
+            }
+            "run.waiting_for_approval" | "run.waiting_for_user" => {
+                self.break_line();
+                return Ok(Next::Ask);
+            }
+            "run.completed" => return Ok(Next::Stop),
             "run.failed" => {
                 self.failure =
                     Some(format!("the run failed: {} ({})", text(&data["failure"]["message"]), text(&data["failure"]["reason"])));
-                return Ok(true);
+                return Ok(Next::Stop);
             }
             "run.cancelled" => {
                 self.failure = Some("the run was cancelled".into());
-                return Ok(true);
+                return Ok(Next::Stop);
             }
             _ => {}
         }
-        Ok(false)
+        Ok(Next::Go)
     }
 
     /// A piece that continues what stands there is written at once; a gap waits for the whole message.
@@ -124,7 +154,7 @@ impl Transcript {
         }
     }
 
-    fn end(mut self, session_id: uuid::Uuid) -> Result<(), Failure> {
+    fn end(mut self, session_id: Uuid) -> Result<(), Failure> {
         self.break_line();
         if !self.is_json && std::io::stderr().is_terminal() {
             eprintln!("(go on with --session {session_id})");

@@ -57,7 +57,17 @@ impl SubmitMessage {
     }
 }
 
-/// The answer to a submission.
+/// An answer of the user to what a run has asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeliverInput {
+    pub content: Vec<ContentBlock>,
+    /// None: the newest question of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question_id: Option<Uuid>,
+}
+
+/// The answer to a submission, or to the delivery of input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Submitted {
     pub run_id: Uuid,

@@ -2,17 +2,19 @@
 
 mod command;
 mod failure;
+mod input;
 mod limits;
+mod row;
 mod service;
 mod status;
 pub(crate) mod store;
 mod usage;
 mod view;
 
-pub use command::{SubmitMessage, Submitted};
+pub use command::{DeliverInput, SubmitMessage, Submitted};
 pub use failure::{Failure, FailureReason};
 pub use limits::{LimitWishes, Limits};
 pub use service::{EventPage, RunFilter, RunService};
 pub use status::{Priority, RequeueCause, ResumeCause, RunStatus};
 pub use usage::Usage;
-pub use view::{CancelView, LimitsView, RunView};
+pub use view::{CancelView, LimitsView, RunView, WaitingFor};

@@ -18,7 +18,7 @@ use crate::page::{Cursor, Page, PageRequest, page};
 use crate::principal::Principal;
 use crate::runs::command::{SubmitMessage, Submitted};
 use crate::runs::status::RunStatus;
-use crate::runs::store::{self, Extent, NewRun, Submission};
+use crate::runs::store::{self, Extent, NewRun, Submission, Unfinished};
 use crate::runs::view::RunView;
 use crate::scope::Scope;
 use crate::sessions::{self, SessionStatus};
@@ -31,6 +31,8 @@ pub struct RunService {
     pub(crate) notifier: Notifier,
     pub(crate) follow: Follow,
     pub(crate) key_ttl: KeyTtl,
+    /// Whether a message for a run that waits for its user is the answer.
+    pub(crate) route_input: bool,
     pub(crate) faults: Faults,
 }
 
@@ -50,11 +52,13 @@ pub struct EventPage {
     pub next_cursor: Option<String>,
 }
 
-/// Submissions again after the session's run had ended between "busy" and the look at it. Each round somebody's run ended.
+/// Submissions again after the session's run had moved on between "busy" and the look at it, or the answer to it. Each round
+/// somebody's run did.
 const BUSY_TRIES_MAX: u32 = 3;
 
 impl RunService {
-    /// Stores a run for a message before it answers.
+    /// Stores a run for a message before it answers. Where the session's run waits for its user, the message is the answer to
+    /// its question: then that run is returned, with the limits, priority and metadata that it has; the message's mean nothing.
     ///
     /// # Errors
     /// `NotFound` for the session, `Malformed`, `Conflict` (a run is unfinished, the session is closed, the key was used
@@ -111,11 +115,18 @@ impl RunService {
                     };
                 }
                 Submission::Busy => {
-                    if let Some((run_id, status)) = store::unfinished(&self.pool, principal, new.session_id).await? {
-                        return match self.replay(principal, new).await? {
-                            Some(replayed) => Ok(replayed),
-                            None => Err(Error::Conflict(Conflict::ActiveRun { run_id, status })),
-                        };
+                    let Some(unfinished) = store::unfinished(&self.pool, principal, new.session_id).await? else { continue };
+                    if let Some(replayed) = self.replay(principal, new).await? {
+                        return Ok(replayed);
+                    }
+                    let Unfinished { run_id, status, question_id } = unfinished;
+                    match question_id.filter(|_| self.route_input) {
+                        Some(question_id) => {
+                            if let Some(submitted) = self.route(principal, new, run_id, question_id).await? {
+                                return Ok(submitted);
+                            }
+                        }
+                        None => return Err(Error::Conflict(Conflict::ActiveRun { run_id, status })),
                     }
                 }
             }

@@ -1,9 +1,6 @@
 //! The rows of runs, for those who submit and read them. Whoever executes them uses `execution`.
 
-use rust_decimal::Decimal;
-use serde_json::value::RawValue;
 use sqlx::PgPool;
-use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::db;
@@ -13,10 +10,9 @@ use crate::idempotency::{IdempotencyKey, KeyTtl};
 use crate::page::{Cursor, PageRequest};
 use crate::principal::Principal;
 use crate::runs::command::{SubmitMessage, title_of};
-use crate::runs::failure::Failure;
+use crate::runs::row::Row;
 use crate::runs::status::RunStatus;
-use crate::runs::usage::Usage;
-use crate::runs::view::{CancelView, LimitsView, RunView};
+use crate::runs::view::RunView;
 
 pub(super) struct NewRun<'a> {
     pub(super) id: Uuid,
@@ -121,20 +117,28 @@ pub(super) async fn submit(pool: &PgPool, principal: &Principal, new: &NewRun<'_
     }
 }
 
-/// The unfinished run of a session.
-pub(super) async fn unfinished(
-    pool: &PgPool,
-    principal: &Principal,
-    session_id: Uuid,
-) -> Result<Option<(Uuid, RunStatus)>, Error> {
+/// The unfinished run of a session, with the question that it waits with and that may still be answered.
+pub(super) struct Unfinished {
+    pub(super) run_id: Uuid,
+    pub(super) status: RunStatus,
+    pub(super) question_id: Option<Uuid>,
+}
+
+pub(super) async fn unfinished(pool: &PgPool, principal: &Principal, session_id: Uuid) -> Result<Option<Unfinished>, Error> {
     let row = sqlx::query!(
-        "SELECT r.id, r.status FROM runs r WHERE r.session_id = $1 AND r.tenant_id = $2 AND r.finished_at IS NULL",
+        r#"
+        SELECT r.id, r.status, q.id AS "question_id?"
+        FROM runs r LEFT JOIN questions q ON q.run_id = r.id AND q.status = 'OPEN' AND q.expires_at > now()
+        WHERE r.session_id = $1 AND r.tenant_id = $2 AND r.finished_at IS NULL
+        "#,
         session_id,
         principal.tenant_id,
     )
     .fetch_optional(pool)
     .await?;
-    row.map(|row| Ok((row.id, row.status.parse().map_err(Error::internal)?))).transpose()
+    let Some(row) = row else { return Ok(None) };
+    let status = row.status.parse().map_err(Error::internal)?;
+    Ok(Some(Unfinished { run_id: row.id, status, question_id: row.question_id }))
 }
 
 /// What a stream needs to know of its run before its first byte.
@@ -188,8 +192,17 @@ pub(super) async fn find(pool: &PgPool, principal: &Principal, id: Uuid) -> Resu
             r.model_calls, r.tool_calls, r.cost_usd,
             r.max_steps, r.max_model_calls, r.max_tool_calls, r.max_input_tokens, r.max_output_tokens, r.max_cost_usd, r.deadline_at,
             r.failure_reason, r.failure_message, r.failure_step, r.cancel_requested_at, r.cancel_observed_at,
-            r.created_at, r.started_at, r.finished_at, r.updated_at
+            r.created_at, r.started_at, r.finished_at, r.updated_at,
+            CASE WHEN r.status = 'WAITING_FOR_APPROVAL' THEN
+                ARRAY(SELECT a.id FROM approvals a WHERE a.run_id = r.id AND a.status = 'PENDING' ORDER BY a.id)
+            END AS approval_ids,
+            q.id AS "question_id?", q.question AS "question?", q.choices, q.expires_at AS "question_expires_at?"
         FROM runs r
+        -- Looked for where the run waits only. LIMIT keeps the planner from making a join of it.
+        LEFT JOIN LATERAL (
+            SELECT o.id, o.question, o.choices, o.expires_at FROM questions o
+            WHERE o.run_id = r.id AND o.status = 'OPEN' AND r.status = 'WAITING_FOR_USER' LIMIT 1
+        ) q ON true
         WHERE r.id = $1 AND r.tenant_id = $2 AND ($3::text IS NULL OR r.principal_id = $3)
         "#,
         id,
@@ -218,8 +231,17 @@ pub(super) async fn list(
             r.model_calls, r.tool_calls, r.cost_usd,
             r.max_steps, r.max_model_calls, r.max_tool_calls, r.max_input_tokens, r.max_output_tokens, r.max_cost_usd, r.deadline_at,
             r.failure_reason, r.failure_message, r.failure_step, r.cancel_requested_at, r.cancel_observed_at,
-            r.created_at, r.started_at, r.finished_at, r.updated_at
+            r.created_at, r.started_at, r.finished_at, r.updated_at,
+            CASE WHEN r.status = 'WAITING_FOR_APPROVAL' THEN
+                ARRAY(SELECT a.id FROM approvals a WHERE a.run_id = r.id AND a.status = 'PENDING' ORDER BY a.id)
+            END AS approval_ids,
+            q.id AS "question_id?", q.question AS "question?", q.choices, q.expires_at AS "question_expires_at?"
         FROM runs r
+        -- Looked for where the run waits only. LIMIT keeps the planner from making a join of it.
+        LEFT JOIN LATERAL (
+            SELECT o.id, o.question, o.choices, o.expires_at FROM questions o
+            WHERE o.run_id = r.id AND o.status = 'OPEN' AND r.status = 'WAITING_FOR_USER' LIMIT 1
+        ) q ON true
         WHERE r.tenant_id = $1 AND ($2::text IS NULL OR r.principal_id = $2)
           AND ($3::uuid IS NULL OR r.session_id = $3)
           AND (cardinality($4::text[]) = 0 OR r.status = ANY($4))
@@ -238,96 +260,4 @@ pub(super) async fn list(
     .fetch_all(pool)
     .await?;
     rows.into_iter().map(Row::into_view).collect()
-}
-
-struct Row {
-    id: Uuid,
-    session_id: Uuid,
-    parent_run_id: Option<Uuid>,
-    agent_id: String,
-    agent_version: String,
-    status: String,
-    priority: String,
-    metadata: String,
-    step_count: i32,
-    input_tokens: i64,
-    cached_input_tokens: i64,
-    cache_write_input_tokens: i64,
-    output_tokens: i64,
-    reasoning_tokens: i64,
-    model_calls: i32,
-    tool_calls: i32,
-    cost_usd: Option<Decimal>,
-    max_steps: i32,
-    max_model_calls: i32,
-    max_tool_calls: i32,
-    max_input_tokens: Option<i64>,
-    max_output_tokens: Option<i64>,
-    max_cost_usd: Option<Decimal>,
-    deadline_at: OffsetDateTime,
-    failure_reason: Option<String>,
-    failure_message: Option<String>,
-    failure_step: Option<i32>,
-    cancel_requested_at: Option<OffsetDateTime>,
-    cancel_observed_at: Option<OffsetDateTime>,
-    created_at: OffsetDateTime,
-    started_at: Option<OffsetDateTime>,
-    finished_at: Option<OffsetDateTime>,
-    updated_at: OffsetDateTime,
-}
-
-impl Row {
-    fn into_view(self) -> Result<RunView, Error> {
-        Ok(RunView {
-            failure: self.failure()?,
-            cancel: self.cancel_requested_at.map(|requested_at| CancelView {
-                requested_at,
-                observed_at: self.cancel_observed_at,
-                settled_at: self.finished_at,
-            }),
-            usage: Usage {
-                cache_write_input_tokens: self.cache_write_input_tokens,
-                cached_input_tokens: self.cached_input_tokens,
-                cost_usd: self.cost_usd.map(|cost| cost.normalize()),
-                input_tokens: self.input_tokens,
-                model_calls: self.model_calls,
-                output_tokens: self.output_tokens,
-                reasoning_tokens: self.reasoning_tokens,
-                tool_calls: self.tool_calls,
-            },
-            limits: LimitsView {
-                max_steps: self.max_steps,
-                max_model_calls: self.max_model_calls,
-                max_tool_calls: self.max_tool_calls,
-                max_input_tokens: self.max_input_tokens,
-                max_output_tokens: self.max_output_tokens,
-                max_cost_usd: self.max_cost_usd.map(|cost| cost.normalize()),
-                deadline_at: self.deadline_at,
-            },
-            id: self.id,
-            session_id: self.session_id,
-            parent_run_id: self.parent_run_id,
-            agent_id: self.agent_id,
-            agent_version: self.agent_version,
-            status: self.status.parse().map_err(Error::internal)?,
-            priority: self.priority.parse().map_err(Error::internal)?,
-            metadata: RawValue::from_string(self.metadata).map_err(Error::internal)?,
-            step_count: self.step_count,
-            created_at: self.created_at,
-            started_at: self.started_at,
-            finished_at: self.finished_at,
-            updated_at: self.updated_at,
-        })
-    }
-
-    /// The schema's CHECKs: a reason exactly where the run failed, and then an end.
-    fn failure(&self) -> Result<Option<Failure>, Error> {
-        let (Some(reason), Some(occurred_at)) = (&self.failure_reason, self.finished_at) else { return Ok(None) };
-        Ok(Some(Failure {
-            message: self.failure_message.clone().unwrap_or_default(),
-            occurred_at,
-            reason: reason.parse().map_err(Error::internal)?,
-            step: self.failure_step.and_then(|step| u32::try_from(step).ok()),
-        }))
-    }
 }

@@ -1,7 +1,7 @@
 //! A run as clients see it. Never on the wire: owner, lease, epoch, losses, tenant, stored scopes, internal class.
 
 use rust_decimal::Decimal;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -24,6 +24,7 @@ pub struct RunView {
     pub usage: Usage,
     pub limits: LimitsView,
     pub failure: Option<Failure>,
+    pub waiting_for: Option<WaitingFor>,
     pub cancel: Option<CancelView>,
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
@@ -46,6 +47,25 @@ pub struct LimitsView {
     pub max_cost_usd: Option<Decimal>,
     #[serde(with = "time::serde::rfc3339")]
     pub deadline_at: OffsetDateTime,
+}
+
+/// What people have to do before the run goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum WaitingFor {
+    Approval {
+        /// Those that are pending.
+        approval_ids: Vec<Uuid>,
+    },
+    User {
+        question_id: Uuid,
+        question: String,
+        /// None: any text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        choices: Option<Vec<String>>,
+        #[serde(with = "time::serde::rfc3339")]
+        expires_at: OffsetDateTime,
+    },
 }
 
 /// The stages of a cancellation; `settled_at` is the end of the run, however it ended.
