@@ -23,4 +23,5 @@ mod runs_main_job;
 mod runs_statements;
 mod structure;
 mod support;
+mod tools_main_job;
 mod torture;

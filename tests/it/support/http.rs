@@ -84,6 +84,36 @@ impl Http {
         answer(self.request(Method::POST, &format!("/v1/runs/{run_id}/cancel"))).await
     }
 
+    /// The open approvals of a run that waits for them, in the order of their calls.
+    pub(crate) async fn open_approvals(&self, run_id: Uuid) -> Vec<Value> {
+        let run = self.run_in(run_id, "WAITING_FOR_APPROVAL").await;
+        let ids = run["waiting_for"]["approval_ids"].as_array().unwrap().iter().map(id);
+        let mut approvals = Vec::new();
+        for id in ids {
+            let (status, approval) = self.get(&format!("/v1/approvals/{id}")).await;
+            assert_eq!(status, StatusCode::OK, "{approval}");
+            approvals.push(approval);
+        }
+        approvals
+    }
+
+    pub(crate) async fn resolve(&self, approval: &Value, decision: &str) -> (StatusCode, Value) {
+        let path = format!("/v1/approvals/{}/resolve", id(&approval["id"]));
+        self.post(&path, &json!({"decision": decision})).await
+    }
+
+    /// Resolves all open approvals of a run that waits for them.
+    pub(crate) async fn resolve_all(&self, run_id: Uuid, decision: &str) {
+        for approval in self.open_approvals(run_id).await {
+            let (status, resolved) = self.resolve(&approval, decision).await;
+            assert_eq!(status, StatusCode::OK, "{resolved}");
+        }
+    }
+
+    pub(crate) async fn input(&self, run_id: Uuid, text: &str) -> (StatusCode, Value) {
+        self.post(&format!("/v1/runs/{run_id}/input"), &message(text)).await
+    }
+
     /// The run, once it has this status.
     pub(crate) async fn run_in(&self, run_id: Uuid, status: &str) -> Value {
         eventually(&format!("run {run_id} is {status}"), || async {
