@@ -172,7 +172,7 @@ async fn a_claim_that_is_answered_after_its_workers_death_executes_nothing() {
     let never = Arc::new(Semaphore::new(0));
     app.faults.arm(Point::BeforeTool, Action::Pause(Arc::clone(&never)), 1);
     let first = tick(&app.worker);
-    eventually("the call has started", || async { started_calls(&app, run_id).await.eq(&1).then_some(()) }).await;
+    eventually("the call has started", || async { (started_calls(&app, run_id).await > 0).then_some(()) }).await;
 
     app.expire_workers().await;
     let (late_faults, answered) = (Faults::default(), Arc::new(Semaphore::new(0)));
@@ -193,7 +193,10 @@ async fn a_claim_that_is_answered_after_its_workers_death_executes_nothing() {
 
     never.add_permits(1);
     first.await.unwrap(); // fenced
-    assert_eq!(app.http.cancel(run_id).await.1["status"], "CANCELLED");
+    // A call is unsettled, so the next worker ends the run.
+    assert_eq!(app.http.cancel(run_id).await.1["status"], "QUEUED");
+    app.work().await;
+    assert_eq!(app.http.run(run_id).await["status"], "CANCELLED");
     app.finish().await;
 }
 

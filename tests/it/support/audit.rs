@@ -1,6 +1,8 @@
 //! The audit: folds every session's events, and compares the result with the rows. What a statement did wrong shows here,
 //! whatever the test looked at.
 
+mod calls;
+
 use std::collections::HashMap;
 
 use baton_core::events::Event;
@@ -9,6 +11,8 @@ use baton_core::runs::{RunStatus, Usage};
 use rust_decimal::Decimal;
 use sqlx::{FromRow, PgPool};
 use uuid::Uuid;
+
+use self::calls::Hanging;
 
 /// Hold in every snapshot, so they may be looked at while everything runs. Each counts what is wrong.
 const INVARIANTS: &[(&str, &str)] = &[
@@ -87,6 +91,7 @@ struct RunRow {
     cancel_requested: bool,
     resume_after: Option<String>,
     failure_reason: Option<String>,
+    pending_approvals: i32,
 }
 
 #[derive(Debug, FromRow)]
@@ -116,16 +121,21 @@ async fn differences(pool: &PgPool) -> Vec<String> {
             by_run.entry(run_id).or_default().push(event);
         }
     }
-    runs.iter().flat_map(|run| compare(run, by_run.get(&run.id).map(Vec::as_slice).unwrap_or_default())).collect()
+    let hanging = Hanging::read(&mut transaction).await;
+    runs.iter().flat_map(|run| compare(run, by_run.get(&run.id).map(Vec::as_slice).unwrap_or_default(), &hanging)).collect()
 }
 
-fn compare(run: &RunRow, events: &[EventRow]) -> Vec<String> {
+fn compare(run: &RunRow, events: &[EventRow], hanging: &Hanging) -> Vec<String> {
     let mut wrong = Vec::new();
+    let mut decoded = Vec::new();
     let mut state = RunState::new(Conversation::default());
     for event in events {
         let folded = Event::decode(&event.event_type, event.schema_version, &event.body)
             .map_err(|error| error.to_string())
-            .and_then(|event| state.apply(&event).map_err(|error| error.to_string()));
+            .and_then(|event| {
+                decoded.push(event);
+                state.apply(&decoded[decoded.len() - 1]).map_err(|error| error.to_string())
+            });
         if let Err(error) = folded {
             wrong.push(format!("run {}: event {}: {error}", run.id, event.sequence));
             return wrong;
@@ -158,5 +168,12 @@ fn compare(run: &RunRow, events: &[EventRow]) -> Vec<String> {
     expect("first event", events.first().map(|event| event.sequence) == Some(run.first_sequence));
     expect("last event", run.last_sequence == terminal);
     expect("session", events.iter().all(|event| event.session_id == run.session_id));
+    expect("open approvals", usize::try_from(run.pending_approvals).is_ok_and(|open| open == open_approvals(&state)));
+    wrong.extend(hanging.differences(run.id, &decoded).into_iter().map(|what| format!("run {}: {what}", run.id)));
     wrong
+}
+
+/// A run that has ended waits for nobody.
+fn open_approvals(state: &RunState) -> usize {
+    if state.status.is_terminal() { 0 } else { state.open_approvals().count() }
 }

@@ -1,0 +1,158 @@
+//! What hangs on a run, as its log has it: calls, approvals, questions, artifacts; and whether the rows say the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_core::events::{Decision, Event};
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+/// By run and identifier.
+type Rows<T> = BTreeMap<(Uuid, Uuid), T>;
+
+/// Everything that hangs on runs.
+#[derive(Debug, Default)]
+pub(super) struct Hanging {
+    invocations: Rows<String>,
+    approvals: Rows<(String, OffsetDateTime)>,
+    questions: Rows<(String, OffsetDateTime)>,
+    artifacts: BTreeSet<(Uuid, Uuid)>,
+}
+
+impl Hanging {
+    pub(super) async fn read(conn: &mut PgConnection) -> Self {
+        let invocations: Vec<(Uuid, Uuid, String)> =
+            sqlx::query_as("SELECT run_id, id, status FROM tool_invocations").fetch_all(&mut *conn).await.unwrap();
+        let approvals: Vec<(Uuid, Uuid, String, OffsetDateTime)> =
+            sqlx::query_as("SELECT run_id, id, status, expires_at FROM approvals").fetch_all(&mut *conn).await.unwrap();
+        let questions: Vec<(Uuid, Uuid, String, OffsetDateTime)> =
+            sqlx::query_as("SELECT run_id, id, status, expires_at FROM questions").fetch_all(&mut *conn).await.unwrap();
+        let artifacts: Vec<(Uuid, Uuid)> =
+            sqlx::query_as("SELECT run_id, id FROM artifacts").fetch_all(&mut *conn).await.unwrap();
+        Self {
+            invocations: invocations.into_iter().map(|(run, id, status)| ((run, id), status)).collect(),
+            approvals: approvals.into_iter().map(|(run, id, status, at)| ((run, id), (status, at))).collect(),
+            questions: questions.into_iter().map(|(run, id, status, at)| ((run, id), (status, at))).collect(),
+            artifacts: artifacts.into_iter().collect(),
+        }
+    }
+
+    /// Where the rows of a run are not what its events say.
+    pub(super) fn differences(&self, run: Uuid, events: &[Event]) -> Vec<String> {
+        let told = Told::of(events);
+        let mut wrong = Vec::new();
+        let statuses = of_run(&self.invocations, run);
+        for (id, status) in &statuses {
+            if told.calls.get(id) != Some(status) {
+                wrong.push(format!("call {id} is {status}, the log says {:?}", told.calls.get(id)));
+            }
+        }
+        // A call that was refused before the policy saw it has no row; every other has.
+        let lost = told
+            .calls
+            .iter()
+            .filter(|(id, status)| !statuses.contains_key(*id) && !["FAILED", "DENIED"].contains(&status.as_str()));
+        wrong.extend(lost.map(|(id, status)| format!("call {id} has no row, the log says {status}")));
+        for (what, rows, told) in
+            [("approvals", &self.approvals, &told.approvals), ("questions", &self.questions, &told.questions)]
+        {
+            let rows = of_run(rows, run);
+            if rows != *told {
+                wrong.push(format!("{what}: the rows are {rows:?}, the log says {told:?}"));
+            }
+        }
+        let artifacts: BTreeSet<Uuid> = self.artifacts.iter().filter(|(of, _)| *of == run).map(|(_, id)| *id).collect();
+        if artifacts != told.artifacts {
+            wrong.push(format!("artifacts: the rows are {artifacts:?}, the log says {:?}", told.artifacts));
+        }
+        wrong
+    }
+}
+
+fn of_run<T: Clone>(rows: &Rows<T>, run: Uuid) -> BTreeMap<Uuid, T> {
+    rows.range((run, Uuid::nil())..=(run, Uuid::max())).map(|((_, id), row)| (*id, row.clone())).collect()
+}
+
+/// What a log says of the rows that belong to it.
+#[derive(Debug, Default)]
+struct Told {
+    calls: BTreeMap<Uuid, String>,
+    approvals: BTreeMap<Uuid, (String, OffsetDateTime)>,
+    questions: BTreeMap<Uuid, (String, OffsetDateTime)>,
+    artifacts: BTreeSet<Uuid>,
+    /// Calls that are on record, by the provider's identifier; a later turn may use it again.
+    ids: BTreeMap<String, Uuid>,
+}
+
+impl Told {
+    fn of(events: &[Event]) -> Self {
+        let mut told = Self::default();
+        events.iter().for_each(|event| told.apply(event));
+        told
+    }
+
+    fn apply(&mut self, event: &Event) {
+        match event {
+            Event::ToolCallProposed(call) => {
+                self.ids.insert(call.call_id.clone(), call.invocation_id);
+                self.call(call.invocation_id, "PROPOSED");
+            }
+            Event::ToolCallAuthorized(call) => self.call(call.invocation_id, "AUTHORIZED"),
+            Event::ToolCallStarted(call) => self.call(call.invocation_id, "RUNNING"),
+            Event::ToolCallCompleted(call) => self.call(call.invocation_id, "COMPLETED"),
+            Event::ToolCallFailed(call) => self.call(call.invocation_id, "FAILED"),
+            Event::ToolCallDenied(call) => self.call(call.invocation_id, "DENIED"),
+            Event::ToolCallUncertain(call) => self.call(call.invocation_id, "UNCERTAIN"),
+            Event::ApprovalRequested(asked) => {
+                self.approvals.insert(asked.approval_id, ("PENDING".into(), asked.expires_at));
+                let id = self.ids[&asked.call_id];
+                self.call(id, "WAITING");
+            }
+            Event::ApprovalResolved(resolved) => {
+                let status = match resolved.decision {
+                    Decision::ApproveOnce => "APPROVED",
+                    Decision::Deny => "DENIED",
+                    Decision::Expired => "EXPIRED",
+                    Decision::Cancelled => "CANCELLED",
+                };
+                if let Some(approval) = self.approvals.get_mut(&resolved.approval_id) {
+                    approval.0 = status.into();
+                }
+            }
+            Event::RunWaitingForUser(asked) => {
+                self.questions.insert(asked.question_id, ("OPEN".into(), asked.expires_at));
+                let asking = self.calls.iter_mut().find(|(_, status)| *status == "RUNNING");
+                *asking.expect("a call that asks").1 = "WAITING".into();
+            }
+            Event::UserInputDelivered(input) => self.close_question(input.question_id, "ANSWERED"),
+            Event::ArtifactCreated(artifact) => {
+                self.artifacts.insert(artifact.artifact_id);
+            }
+            Event::RunFailed(_) | Event::RunCancelled(_) | Event::RunCompleted(_) => self.end(event),
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, id: Uuid, status: &str) {
+        self.calls.insert(id, status.to_owned());
+    }
+
+    fn close_question(&mut self, id: Uuid, status: &str) {
+        if let Some(question) = self.questions.get_mut(&id) {
+            question.0 = status.into();
+        }
+    }
+
+    /// Nothing is left open by a run that has ended.
+    fn end(&mut self, event: &Event) {
+        for status in
+            self.calls.values_mut().filter(|status| ["PROPOSED", "WAITING", "AUTHORIZED", "RUNNING"].contains(&status.as_str()))
+        {
+            *status = "CANCELLED".into();
+        }
+        let is_late = matches!(event, Event::RunFailed(failed) if failed.failure.reason.as_str() == "input_deadline_exceeded");
+        for question in self.questions.values_mut().filter(|question| question.0 == "OPEN") {
+            question.0 = if is_late { "EXPIRED" } else { "CANCELLED" }.into();
+        }
+    }
+}
