@@ -8,6 +8,10 @@ check:
 test *ARGS:
     cargo test {{ARGS}}
 
+# Five minutes of kills and restarts under load; its summary belongs into docs/reliability.md.
+chaos SECONDS="300":
+    BATON_CHAOS_SECONDS={{SECONDS}} cargo test --test it chaos -- --nocapture
+
 # Checks every query against a fresh schema, and writes the metadata that offline builds use.
 sqlx:
     rm -rf .sqlx && mkdir .sqlx

@@ -23,6 +23,9 @@ pub struct Script {
 pub struct ScriptTurn {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
+    /// Instead of `text`, where the last call has no result: denied, failed or of unknown outcome.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub text_if_failed: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -111,7 +114,7 @@ fn is_known(name: &str, captures: &[String]) -> bool {
 impl ScriptTurn {
     /// Every text with placeholders.
     fn texts(&self) -> Vec<&str> {
-        let mut texts = vec![self.text.as_str(), self.reasoning.as_str()];
+        let mut texts = vec![self.text.as_str(), self.text_if_failed.as_str(), self.reasoning.as_str()];
         for call in &self.tool_calls {
             texts.extend(call.raw_arguments.as_deref());
             call.arguments.values().for_each(|value| strings(value, &mut texts));

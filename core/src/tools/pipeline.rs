@@ -323,10 +323,10 @@ fn with_approval(spec: &ToolSpec, invocation: Invocation, decision: Decision, ap
     }
 }
 
-/// One line for people; the arguments stand beside it.
+/// One line for people; the tool's name and the arguments stand beside it.
 fn summary(spec: &ToolSpec) -> String {
     const CHARS_MAX: usize = 200;
-    format!("{}: {}", spec.name, spec.description).chars().take(CHARS_MAX).collect()
+    spec.description.chars().take(CHARS_MAX).collect()
 }
 
 fn denied(invocation: Option<Invocation>, reason: ReasonCode, policy: Option<&Policy>, void: Option<Void>) -> Assessment {

@@ -60,7 +60,8 @@ fn play(request: &ModelRequest) -> Option<(ScriptTurn, Vec<ModelEvent>)> {
 }
 
 fn events(turn: &ScriptTurn, fault: Option<Fault>, step: u32, values: &Values<'_>) -> Vec<ModelEvent> {
-    let text = values.render(&turn.text);
+    let is_failed = !turn.text_if_failed.is_empty() && values.last_result().is_some_and(|result| is_failure(&result));
+    let text = values.render(if is_failed { &turn.text_if_failed } else { &turn.text });
     let chunk = turn.chunk.unwrap_or(CHUNK_CHARS);
     match fault {
         Some(Fault::Transient | Fault::Timeout) => return vec![ModelEvent::Failed(ModelError::Transient)],
@@ -139,7 +140,7 @@ impl Values<'_> {
         match name.strip_prefix("result.") {
             Some(field) => self.last_result().map(|result| field_of(&result, field)),
             None if name == "input" => Some(self.input.to_owned()),
-            None if name == "answer" => self.last_user_text(),
+            None if name == "answer" => self.last_answer(),
             None => self.captures.as_ref()?.name(name).map(|capture| capture.as_str().to_owned()),
         }
     }
@@ -151,12 +152,21 @@ impl Values<'_> {
         })
     }
 
-    fn last_user_text(&self) -> Option<String> {
+    /// What the user said to the last question.
+    fn last_answer(&self) -> Option<String> {
         self.messages.iter().rev().find_map(|message| match message {
-            Message::User { content } => Some(text_of(content)),
+            Message::ToolResult { text, .. } => {
+                let result: Value = serde_json::from_str(text).ok()?;
+                result.get("answer")?.as_str().map(str::to_owned)
+            }
             _ => None,
         })
     }
+}
+
+/// Whether a result is one of the six-field failures.
+fn is_failure(result: &Value) -> bool {
+    result.get("reason_code").is_some() && result.get("remediation").is_some()
 }
 
 /// A field of the last result; of a failed call, whose result has none, what went wrong.
