@@ -26,3 +26,4 @@ mod structure;
 mod support;
 mod tools_main_job;
 mod torture;
+mod waiting;

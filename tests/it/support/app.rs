@@ -112,8 +112,12 @@ impl TestApp {
 
     /// Executes what is due until nothing is. Nobody else renews the worker's lease, without which it claims nothing.
     pub(crate) async fn work(&self) {
-        self.worker.renew().await.unwrap();
-        while self.worker.tick().await.unwrap() > 0 {}
+        loop {
+            self.worker.renew().await.unwrap();
+            if self.worker.tick().await.unwrap() == 0 {
+                return;
+            }
+        }
     }
 
     /// Moves a worker's lease into the past, as if it had not been renewed.
