@@ -1,2 +1,2 @@
--- Maintenance looks for runs that wait for nothing; there may be very many that wait, and rightly so.
-CREATE INDEX runs_waiting ON runs (status_since, id) WHERE status = 'WAITING_FOR_APPROVAL';
+-- Maintenance compares how many approvals runs wait for with how many are open; there may be very many, and rightly so.
+CREATE INDEX runs_waiting ON runs (status_since, id) INCLUDE (pending_approvals) WHERE status = 'WAITING_FOR_APPROVAL';

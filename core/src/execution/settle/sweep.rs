@@ -217,13 +217,17 @@ pub(in crate::execution) async fn repair_waiting(conn: &mut PgConnection) -> Res
         Repaired,
         r#"
         WITH own AS MATERIALIZED (
-            -- An answer under way holds the run's row: skipped, and no case for repair at the next pass.
+            -- An answer under way holds the run's row: it is skipped.
             SELECT r.id, r.session_id,
                 EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = r.id AND a.created_at = r.status_since AND a.status IN ('APPROVED','DENIED')) AS answered
             FROM runs r
-            WHERE r.status = 'WAITING_FOR_APPROVAL' AND r.status_since < now() - interval '5 seconds'
+            WHERE r.status = 'WAITING_FOR_APPROVAL'
+              -- In every snapshot the two are equal. Only where they are not is anything looked for.
+              AND (SELECT coalesce(sum(w.pending_approvals), 0) FROM runs w WHERE w.status = 'WAITING_FOR_APPROVAL')
+                  <> (SELECT count(*) FROM approvals p WHERE p.status = 'PENDING')
               AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = r.id AND a.status = 'PENDING')
-            ORDER BY r.id LIMIT $1::int4 FOR NO KEY UPDATE OF r SKIP LOCKED
+            -- The order is that of the index of runs that wait: nothing is waited for, so no other is needed.
+            ORDER BY r.status_since, r.id LIMIT $1::int4 FOR NO KEY UPDATE OF r SKIP LOCKED
         ), inv AS (
             UPDATE tool_invocations i SET status = 'CANCELLED', updated_at = now() FROM own
             WHERE NOT own.answered AND i.run_id = own.id AND i.status IN ('PROPOSED','WAITING','AUTHORIZED') RETURNING i.id
