@@ -39,6 +39,7 @@ pub(super) async fn decide(context: &mut RunContext<'_>) -> Flow<()> {
 struct Undecided {
     pending: PendingCall,
     proposal: Proposal,
+    has_row: bool,
 }
 
 impl Undecided {
@@ -149,7 +150,7 @@ impl Writing {
     /// Proposals come first: the log shows what was asked for before what was decided.
     fn of(assessed: &[(Undecided, Assessment)]) -> Self {
         let new = assessed.iter().map(|(call, _)| call).filter(|call| call.is_new());
-        let proposed = new.map(|Undecided { pending, proposal }| {
+        let proposed = new.map(|Undecided { pending, proposal, .. }| {
             Event::ToolCallProposed(ToolCallProposed {
                 arguments: proposal.arguments.clone(),
                 call_id: pending.call.call_id.clone(),
@@ -162,10 +163,10 @@ impl Writing {
     }
 
     fn row(&mut self, call: &Undecided, invocation: Invocation, status: InvocationStatus) {
-        if call.is_new() {
-            self.calls.new.push(Invocation { status, ..invocation });
-        } else {
+        if call.has_row {
             self.calls.moved.push(Moved::to(invocation.id, status));
+        } else {
+            self.calls.new.push(Invocation { status, ..invocation });
         }
     }
 
@@ -188,7 +189,7 @@ impl Writing {
             Assessment::Failed { reason } => {
                 let (message, reason_code) = (reason.message().to_owned(), reason.to_string());
                 self.events.push(Event::ToolCallFailed(ToolCallFailed { call_id, invocation_id, message, reason_code }));
-                if !call.is_new() {
+                if call.has_row {
                     self.calls.moved.push(Moved::to(invocation_id, InvocationStatus::Failed));
                 }
             }

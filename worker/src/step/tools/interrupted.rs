@@ -1,5 +1,6 @@
 //! Calls that an earlier execution had started, and whose result nobody knows.
 
+use baton_core::canonical;
 use baton_core::events::{Event, ToolCallFailed, ToolCallMarked};
 use baton_core::execution::CallStage;
 use baton_core::tools::{CallRows, InvocationStatus, Moved, ReasonCode, Recovery, recover};
@@ -14,7 +15,8 @@ pub(super) async fn settle(context: &mut RunContext<'_>) -> Flow<()> {
         let invocation_id = proposal.invocation_id;
         let row = context.invocations.get(&invocation_id);
         let call_id = pending.call.call_id.clone();
-        let status = match recover(&context.pipeline.tools, row, &proposal.arguments.to_string()) {
+        let arguments = canonical::text(&proposal.arguments).unwrap_or_default();
+        let status = match recover(&context.pipeline.tools, row, &arguments) {
             Recovery::RunAgain => continue,
             Recovery::Uncertain => {
                 tracing::warn!(%invocation_id, "whether a call had its effect is unknown");
