@@ -52,12 +52,11 @@ fn undecided(context: &RunContext<'_>) -> Flow<Vec<Undecided>> {
     let open = context.state.pending_calls.iter();
     let open = open.filter(|pending| matches!(pending.stage, CallStage::Requested | CallStage::Proposed | CallStage::Authorized));
     let undecided: Vec<Undecided> = open
-        .map(|pending| Undecided {
-            proposal: pending
-                .proposal
-                .clone()
-                .unwrap_or_else(|| Proposal { invocation_id: context.clock.new_id(), arguments: arguments_of(&pending.call) }),
-            pending: pending.clone(),
+        .map(|pending| {
+            let new = || Proposal { invocation_id: context.clock.new_id(), arguments: arguments_of(&pending.call) };
+            let proposal = pending.proposal.clone().unwrap_or_else(new);
+            let has_row = context.invocations.contains_key(&proposal.invocation_id);
+            Undecided { pending: pending.clone(), proposal, has_row }
         })
         .collect();
     let new = i32::try_from(undecided.iter().filter(|call| call.is_new()).count()).unwrap_or(i32::MAX);
