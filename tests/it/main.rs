@@ -24,6 +24,7 @@ mod runs_main_job;
 mod runs_statements;
 mod structure;
 mod support;
+mod terminal;
 mod tools_main_job;
 mod torture;
 mod waiting;

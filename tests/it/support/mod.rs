@@ -7,6 +7,7 @@ mod http;
 mod process;
 mod real;
 mod stream;
+mod terminal;
 mod wait;
 
 pub(crate) use app::TestApp;
@@ -16,6 +17,7 @@ pub(crate) use http::{Caller, Http, id, message};
 pub(crate) use process::Process;
 pub(crate) use real::{RealApp, SHORT_LEASE};
 pub(crate) use stream::{Follower, Frame, parse_frames};
+pub(crate) use terminal::Terminal;
 pub(crate) use wait::{DEADLINE, eventually, within};
 
 use std::path::{Path, PathBuf};

@@ -13,6 +13,10 @@ pub(crate) struct Process {
 }
 
 impl Process {
+    pub(crate) fn new(child: Child) -> Self {
+        Self { child }
+    }
+
     /// `agentctl` with these arguments and variables. To be called on the test's own thread: the death signal belongs to it.
     pub(crate) fn agentctl(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
