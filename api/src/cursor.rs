@@ -11,6 +11,12 @@ const HEADER: &str = "Last-Event-ID";
 /// For the first connection of a client that cannot set a header, as a browser's `EventSource` cannot.
 const PARAMETER: &str = "last_event_id";
 
+const AFTER: &str = "after";
+const LIMIT: &str = "limit";
+
+/// Events of a page of the log.
+const EVENTS_MAX: i64 = 1_000;
+
 /// More digits than any sequence has; what has more is not one.
 const DIGITS_MAX: usize = 20;
 
@@ -26,6 +32,25 @@ pub(crate) fn requested(headers: &HeaderMap, query: &Query) -> Result<Option<i64
     });
     all_well(problems)?;
     Ok(cursor)
+}
+
+/// The page of a log that a query names: after which sequence, and how many events at most.
+///
+/// # Errors
+/// `Malformed`, with everything that is wrong.
+pub(crate) fn page(query: &Query) -> Result<(Option<i64>, i64), Error> {
+    let mut problems = query.unknown(&[AFTER, LIMIT]);
+    let after = query.once(AFTER).and_then(|text| text.map_or(Ok(None), |text| parse(AFTER, text)));
+    let limit = query.once(LIMIT).and_then(|text| text.map_or(Ok(EVENTS_MAX), limit));
+    let mut taken = |problem| problems.push(problem);
+    let page = (after.map_err(&mut taken).ok().flatten(), limit.map_err(&mut taken).unwrap_or(EVENTS_MAX));
+    all_well(problems)?;
+    Ok(page)
+}
+
+fn limit(text: &str) -> Result<i64, Problem> {
+    let limit = text.parse().ok().filter(|limit| *limit > 0).map(|limit: i64| limit.min(EVENTS_MAX));
+    limit.ok_or_else(|| Problem { path: LIMIT.into(), message: "a positive number".into() })
 }
 
 /// The header wins, unread the parameter: a browser that reconnects

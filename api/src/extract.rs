@@ -1,11 +1,14 @@
 //! What handlers take of a request. Whatever is wrong with a body or a query is not said here: a handler says it after it
 //! knows that the resource exists.
 
+use std::time::Duration;
+
 use axum::extract::{FromRequest, FromRequestParts, Path, Query as Parameters, Request};
 use axum::http::Uri;
 use axum::http::request::Parts;
 use baton_core::error::Problem;
 use baton_core::idempotency::IdempotencyKey;
+use baton_core::runs::WAIT_MAX;
 use baton_core::{Error, Principal, Resource};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -73,6 +76,8 @@ pub(crate) fn hyphenated(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|_| text.len() == HYPHENATED_CHARS)
 }
 
+const WAIT: &str = "wait";
+
 /// The parameters of a query, in their order.
 #[derive(Debug)]
 pub(crate) struct Query(Vec<(String, String)>);
@@ -95,6 +100,27 @@ impl Query {
             (value, None) => Ok(value),
             (_, Some(_)) => Err(Problem { path: name.into(), message: "given more than once".into() }),
         }
+    }
+
+    /// `?wait=30`: for how many seconds the answer may be held back.
+    fn wait(&self) -> Result<Duration, Problem> {
+        let Some(text) = self.once(WAIT)? else { return Ok(Duration::ZERO) };
+        let seconds = text.parse().ok().map(Duration::from_secs).filter(|wait| *wait <= WAIT_MAX);
+        seconds.ok_or_else(|| Problem { path: WAIT.into(), message: format!("whole seconds, at most {}", WAIT_MAX.as_secs()) })
+    }
+
+    /// The only parameter of a route that may be held back.
+    ///
+    /// # Errors
+    /// `Malformed`, with everything that is wrong.
+    pub(crate) fn only_wait(&self) -> Result<Duration, Error> {
+        let mut problems = self.unknown(&[WAIT]);
+        let wait = self.wait().unwrap_or_else(|problem| {
+            problems.push(problem);
+            Duration::ZERO
+        });
+        all_well(problems)?;
+        Ok(wait)
     }
 
     /// A problem for each parameter that the route does not know.
@@ -126,6 +152,11 @@ pub(crate) struct Creation {
 }
 
 impl Creation {
+    /// Whether the answer is to be the run's stream itself.
+    pub(crate) fn wants_stream(&self) -> bool {
+        headers::accepts(&self.parts.headers, "text/event-stream")
+    }
+
     /// The command and, where the client may repeat it, its key; else everything that is wrong, at once.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<(Option<IdempotencyKey>, T), Error> {
         let mut problems = Query::parse(&self.parts.uri).unknown(&[]);

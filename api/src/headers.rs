@@ -1,6 +1,6 @@
 //! The request headers that mean something to us.
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
 use baton_core::error::Problem;
 
 /// A header that may be given once.
@@ -12,6 +12,16 @@ pub(crate) fn once<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<Opt
         (Some(value), None) => value.to_str().map(Some).map_err(|_| problem("visible ASCII characters only")),
         (Some(_), Some(_)) => Err(problem("given more than once")),
     }
+}
+
+/// Whether a media type is accepted by its own name: wildcards are everybody's, and say nothing.
+pub(crate) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    let listed =
+        headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    listed.map(|range| range.split(';').map(str::trim)).any(|mut parts| {
+        let is_named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(media_type));
+        is_named && !parts.any(|parameter| matches!(parameter, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+    })
 }
 
 /// The caller's trace, where it is one: `00-<trace id>-<span id>-<flags>`, of lower-case hexadecimal. Anything else is ignored,

@@ -5,6 +5,8 @@ use std::str::FromStr;
 use baton_core::error::Problem;
 use baton_core::page::PageRequest;
 use baton_core::{Error, UnknownWord};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
 use crate::extract::{Query, all_well, hyphenated};
@@ -41,6 +43,16 @@ impl<'a> ListQuery<'a> {
             self.wrong(name, error.to_string());
         }
         words.into_iter().flatten().collect()
+    }
+
+    /// A moment, as RFC 3339 writes it.
+    pub(crate) fn time(&mut self, name: &str) -> Option<OffsetDateTime> {
+        let text = self.once(name)?;
+        let time = OffsetDateTime::parse(text, &Rfc3339).ok();
+        if time.is_none() {
+            self.wrong(name, "a time as in RFC 3339".into());
+        }
+        time
     }
 
     /// The page, where nothing at all is wrong.

@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Migrate(Migrate),
     /// Send a message and follow the run to its end
     Run(Run),
+    /// Say why a run is not further
+    Why(RunsGet),
     /// Look at runs, and stop them
     #[command(subcommand)]
     Runs(RunsCommand),

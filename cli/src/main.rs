@@ -37,6 +37,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Worker(worker) => commands::worker::run(&global, worker).await,
         Command::Migrate(migrate) => commands::migrate::run(&global, migrate).await,
         Command::Run(run) => commands::run::run(&global, run).await,
+        Command::Why(why) => commands::runs::why(&global, why).await,
         Command::Runs(RunsCommand::List(list)) => commands::runs::list(&global, list).await,
         Command::Runs(RunsCommand::Get(get)) => commands::runs::get(&global, get).await,
         Command::Runs(RunsCommand::Events(events)) => commands::runs::events(&global, events).await,

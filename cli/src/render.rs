@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use baton_core::approvals::ApprovalView;
 use baton_core::page::Page;
-use baton_core::runs::{RunView, WaitingFor};
+use baton_core::runs::{RunView, WaitingFor, WhyView};
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use serde_json::Value;
@@ -75,6 +75,16 @@ pub(crate) fn run(run: &RunView) -> Result<(), Failure> {
             rows.push(("answer before", time(*expires_at)));
         }
     }
+    facts(rows)
+}
+
+pub(crate) fn why(why: &WhyView) -> Result<(), Failure> {
+    let mut rows = vec![("status", why.status.to_string()), ("because", why.because.to_string()), ("since", time(why.since))];
+    rows.extend(why.until.map(|at| ("until", time(at))));
+    rows.extend(why.approval_ids.iter().map(|id| ("approval", id.to_string())));
+    rows.extend(why.question_id.map(|id| ("question", id.to_string())));
+    rows.extend(why.worker_seen_at.map(|at| ("worker seen", time(at))));
+    rows.push(("next", why.next.to_owned()));
     facts(rows)
 }
 

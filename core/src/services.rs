@@ -57,6 +57,7 @@ impl Services {
                 follow,
                 key_ttl,
                 route_input: config.sessions.route_input,
+                tenant_max_running: config.tenant.max_running.map(i32::from),
                 faults,
             },
             pool,

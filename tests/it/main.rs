@@ -21,6 +21,7 @@ mod runs_cancel;
 mod runs_idempotency;
 mod runs_limits;
 mod runs_main_job;
+mod runs_reading;
 mod runs_statements;
 mod structure;
 mod support;

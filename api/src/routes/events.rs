@@ -1,17 +1,19 @@
-//! The events of a run, as a stream.
+//! The events of a run: a stream, or pages for those who cannot follow one.
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use baton_core::events::Followed;
+use baton_core::runs::EventPage;
+use baton_core::{Error, Principal};
+use uuid::Uuid;
 
-use super::runs;
 use crate::error::ApiError;
 use crate::extract::{Caller, Query, RunId};
 use crate::state::ApiState;
-use crate::{cursor, sse};
+use crate::{cursor, headers, sse};
 
-/// Every check that can fail is made before the first byte. 204, with nothing missing, tells an `EventSource` to stop.
 pub(super) async fn follow(
     State(state): State<ApiState>,
     Caller(principal): Caller,
@@ -19,12 +21,34 @@ pub(super) async fn follow(
     query: Query,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let cursor = match cursor::requested(&headers, &query) {
-        Ok(cursor) => cursor,
-        Err(malformed) => return Err(runs::missing_or(&state.services, &principal, id, malformed).await.into()),
+    let wants_page = headers::accepts(&headers, "application/json") && !headers::accepts(&headers, "text/event-stream");
+    let answer = if wants_page {
+        page(&state, &principal, id, &query).await.map(|page| Json(page).into_response())
+    } else {
+        stream(&state, &principal, id, &query, &headers).await
     };
-    Ok(match state.services.runs.follow(&principal, id, cursor).await? {
-        Followed::Stream(frames) => sse::answer(&state, frames, cursor.unwrap_or(0)),
+    match answer {
+        Err(malformed @ Error::Malformed(_)) => Err(state.services.runs.unreadable_or(&principal, id, malformed).await.into()),
+        answer => Ok(answer?),
+    }
+}
+
+/// Every check that can fail is made before the first byte. 204, with nothing missing, tells an `EventSource` to stop.
+async fn stream(
+    state: &ApiState,
+    principal: &Principal,
+    id: Uuid,
+    query: &Query,
+    headers: &HeaderMap,
+) -> Result<Response, Error> {
+    let cursor = cursor::requested(headers, query)?;
+    Ok(match state.services.runs.follow(principal, id, cursor).await? {
+        Followed::Stream(frames) => sse::answer(state, frames, cursor.unwrap_or(0)),
         Followed::NothingMissing => StatusCode::NO_CONTENT.into_response(),
     })
+}
+
+async fn page(state: &ApiState, principal: &Principal, id: Uuid, query: &Query) -> Result<EventPage, Error> {
+    let (after, limit) = cursor::page(query)?;
+    state.services.runs.events(principal, id, after, limit).await
 }

@@ -1,31 +1,58 @@
 //! Messages: submitting one makes a run.
 
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
-use baton_core::Services;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use baton_core::events::Followed;
 use baton_core::runs::SubmitMessage;
+use baton_core::{Error, Principal, Scope};
+use uuid::Uuid;
 
 use super::answer;
 use crate::error::ApiError;
 use crate::extract::{Caller, Creation, SessionId};
+use crate::sse;
+use crate::state::ApiState;
 
+/// On a stream, which has no room for it elsewhere.
+const RUN_ID: HeaderName = HeaderName::from_static("baton-run-id");
+
+/// With `Accept: text/event-stream` the answer is the run's stream itself; who goes away cancels nothing.
 pub(super) async fn submit(
-    State(services): State<Services>,
+    State(state): State<ApiState>,
     Caller(principal): Caller,
     SessionId(session_id): SessionId,
     creation: Creation,
 ) -> Result<Response, ApiError> {
+    let services = &state.services;
+    let wants_stream = creation.wants_stream();
+    if wants_stream {
+        principal.require(Scope::RunRead)?; // before anything is stored
+    }
     let (key, command) = match creation.parse::<SubmitMessage>() {
         Ok(parsed) => parsed,
         Err(malformed) => return Err(services.sessions.missing_or(&principal, session_id, malformed).await.into()),
     };
     let command = SubmitMessage { traceparent: creation.traceparent(), ..command };
     let submitted = services.runs.submit(&principal, session_id, key, command).await?;
+    if wants_stream {
+        return stream(&state, &principal, submitted.run_id).await;
+    }
     let location = format!("/v1/runs/{}", submitted.run_id);
     Ok(if submitted.replayed {
         answer::replayed(location, submitted)
     } else {
         answer::created(StatusCode::ACCEPTED, location, submitted)
     })
+}
+
+/// From the run's start, also where the message had been sent before.
+async fn stream(state: &ApiState, principal: &Principal, run_id: Uuid) -> Result<Response, ApiError> {
+    let mut response = match state.services.runs.follow(principal, run_id, None).await? {
+        Followed::Stream(frames) => sse::answer(state, frames, 0),
+        Followed::NothingMissing => StatusCode::NO_CONTENT.into_response(), // cannot be: a run has events
+    };
+    let id = HeaderValue::from_str(&run_id.to_string()).map_err(Error::internal)?;
+    response.headers_mut().insert(RUN_ID, id);
+    Ok(response)
 }

@@ -1,25 +1,58 @@
 //! Runs.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use baton_core::runs::DeliverInput;
-use baton_core::{Error, Principal, Services};
-use uuid::Uuid;
+use baton_core::Services;
+use baton_core::runs::{DeliverInput, RunFilter};
 
 use crate::error::ApiError;
 use crate::extract::{Caller, Change, Query, RunId};
+use crate::list::ListQuery;
 
+pub(super) async fn list(
+    State(services): State<Services>,
+    Caller(principal): Caller,
+    query: Query,
+) -> Result<impl IntoResponse, ApiError> {
+    let mut list = ListQuery::new(&query, &["session_id", "status", "created_after", "created_before"]);
+    let filter = RunFilter {
+        session_id: list.id("session_id"),
+        statuses: list.words("status"),
+        created_after: list.time("created_after"),
+        created_before: list.time("created_before"),
+    };
+    let request = list.page()?;
+    Ok(Json(services.runs.list(&principal, &filter, &request).await?))
+}
+
+/// With `wait`, once the run has ended or waits for somebody.
 pub(super) async fn get(
     State(services): State<Services>,
     Caller(principal): Caller,
     RunId(id): RunId,
     query: Query,
 ) -> Result<impl IntoResponse, ApiError> {
-    let run = services.runs.get(&principal, id).await?;
-    query.refuse()?; // after it: what is not there is 404, however it is asked for
+    let run = match query.only_wait() {
+        Ok(Duration::ZERO) => services.runs.get(&principal, id).await?,
+        Ok(within) => services.runs.wait(&principal, id, within).await?,
+        Err(malformed) => return Err(services.runs.unreadable_or(&principal, id, malformed).await.into()),
+    };
     Ok(Json(run))
+}
+
+pub(super) async fn why(
+    State(services): State<Services>,
+    Caller(principal): Caller,
+    RunId(id): RunId,
+    query: Query,
+) -> Result<impl IntoResponse, ApiError> {
+    let why = services.runs.why(&principal, id).await?;
+    query.refuse()?; // after it: what is not there is 404, however it is asked for
+    Ok(Json(why))
 }
 
 /// 200 once the run has ended, 202 while it is still on its way there.
@@ -29,10 +62,11 @@ pub(super) async fn cancel(
     RunId(id): RunId,
     query: Query,
 ) -> Result<impl IntoResponse, ApiError> {
-    if let Err(malformed) = query.refuse() {
-        return Err(missing_or(&services, &principal, id, malformed).await.into());
-    }
-    let run = services.runs.cancel(&principal, id).await?;
+    let within = match query.only_wait() {
+        Ok(within) => within,
+        Err(malformed) => return Err(services.runs.missing_or(&principal, id, malformed).await.into()),
+    };
+    let run = services.runs.cancel(&principal, id, within).await?;
     let status = if run.status.is_terminal() { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok((status, Json(run)))
 }
@@ -49,13 +83,4 @@ pub(super) async fn input(
         Err(malformed) => return Err(services.runs.missing_or(&principal, id, malformed).await.into()),
     };
     Ok((StatusCode::ACCEPTED, Json(services.runs.input(&principal, id, command).await?)))
-}
-
-/// A request for a run that is wrong in itself: `NotFound` comes before what is wrong. Who may cancel and not read gets what is
-/// wrong, which tells nothing of the run.
-pub(super) async fn missing_or(services: &Services, principal: &Principal, id: Uuid, error: Error) -> Error {
-    match services.runs.get(principal, id).await {
-        Ok(_) | Err(Error::Authorization(_)) => error,
-        Err(missing) => missing,
-    }
 }

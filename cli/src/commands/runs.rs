@@ -1,5 +1,7 @@
 //! `agentctl runs`: the same services that the API's handlers call.
 
+use std::time::Duration;
+
 use baton_core::events::{Followed, Frame};
 use baton_core::page::PageRequest;
 use baton_core::runs::RunFilter;
@@ -15,7 +17,7 @@ const PAGE_ROWS: i64 = 500;
 
 pub(crate) async fn list(global: &Global, args: RunsList) -> Result<(), Failure> {
     let (services, principal) = services(global, &args.caller).await?;
-    let filter = RunFilter { session_id: args.session, statuses: args.status };
+    let filter = RunFilter { session_id: args.session, statuses: args.status, ..RunFilter::default() };
     let request = PageRequest::new(args.cursor.as_deref(), args.limit)?;
     let page = services.runs.list(&principal, &filter, &request).await?;
     if global.json { render::json(&page) } else { render::runs(&page) }
@@ -29,9 +31,15 @@ pub(crate) async fn get(global: &Global, args: RunsGet) -> Result<(), Failure> {
 
 pub(crate) async fn cancel(global: &Global, args: RunsGet) -> Result<(), Failure> {
     let (services, principal) = services(global, &args.caller).await?;
-    let run = services.runs.cancel(&principal, args.run).await?;
+    let run = services.runs.cancel(&principal, args.run, Duration::ZERO).await?;
     services.flush().await;
     if global.json { render::json(&run) } else { render::run(&run) }
+}
+
+pub(crate) async fn why(global: &Global, args: RunsGet) -> Result<(), Failure> {
+    let (services, principal) = services(global, &args.caller).await?;
+    let why = services.runs.why(&principal, args.run).await?;
+    if global.json { render::json(&why) } else { render::why(&why) }
 }
 
 pub(crate) async fn events(global: &Global, args: RunsEvents) -> Result<(), Failure> {

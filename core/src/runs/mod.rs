@@ -10,6 +10,8 @@ mod status;
 pub(crate) mod store;
 mod usage;
 mod view;
+mod wait;
+mod why;
 
 pub use command::{DeliverInput, SubmitMessage, Submitted};
 pub use failure::{Failure, FailureReason};
@@ -18,3 +20,5 @@ pub use service::{EventPage, RunFilter, RunService};
 pub use status::{Priority, RequeueCause, ResumeCause, RunStatus};
 pub use usage::Usage;
 pub use view::{CancelView, LimitsView, RunView, WaitingFor};
+pub use wait::WAIT_MAX;
+pub use why::{Because, WhyView};

@@ -1,8 +1,11 @@
 //! What callers may do with runs.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sqlx::PgPool;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::clock::Clock;
@@ -20,6 +23,7 @@ use crate::runs::command::{SubmitMessage, Submitted};
 use crate::runs::status::RunStatus;
 use crate::runs::store::{self, Extent, NewRun, Submission, Unfinished};
 use crate::runs::view::RunView;
+use crate::runs::wait::Until;
 use crate::scope::Scope;
 use crate::sessions::{self, SessionStatus};
 use crate::task::shielded;
@@ -33,6 +37,8 @@ pub struct RunService {
     pub(crate) key_ttl: KeyTtl,
     /// Whether a message for a run that waits for its user is the answer.
     pub(crate) route_input: bool,
+    /// Of `tenant.max_running`, as workers heed it.
+    pub(crate) tenant_max_running: Option<i32>,
     pub(crate) faults: Faults,
 }
 
@@ -42,6 +48,9 @@ pub struct RunFilter {
     pub session_id: Option<Uuid>,
     /// Any of these; none: all.
     pub statuses: Vec<RunStatus>,
+    /// Neither includes its moment.
+    pub created_after: Option<OffsetDateTime>,
+    pub created_before: Option<OffsetDateTime>,
 }
 
 /// A page of a run's log: the data of its frames.
@@ -164,7 +173,15 @@ impl RunService {
     /// `NotFound`.
     pub async fn get(&self, principal: &Principal, run_id: Uuid) -> Result<RunView, Error> {
         principal.require(Scope::RunRead)?;
-        store::find(&self.pool, principal, run_id).await?.ok_or(Error::NotFound(Resource::Run))
+        self.view(principal, run_id).await
+    }
+
+    /// A request to read a run that is wrong in itself: `NotFound` comes before what is wrong.
+    pub async fn unreadable_or(&self, principal: &Principal, run_id: Uuid, error: Error) -> Error {
+        match self.view(principal, run_id).await {
+            Ok(_) => error,
+            Err(missing) => missing,
+        }
     }
 
     /// Newest first.
@@ -173,21 +190,29 @@ impl RunService {
     /// The database's.
     pub async fn list(&self, principal: &Principal, filter: &RunFilter, request: &PageRequest) -> Result<Page<RunView>, Error> {
         principal.require(Scope::RunRead)?;
-        let statuses: Vec<String> = filter.statuses.iter().map(ToString::to_string).collect();
-        let runs = store::list(&self.pool, principal, filter.session_id, &statuses, request).await?;
+        let runs = store::list(&self.pool, principal, filter, request).await?;
         Ok(page(runs, request.limit(), |run| Cursor { created_at: run.created_at, id: run.id }))
     }
 
-    /// Asks the run to stop; the view shows how far that has come. Repeats are safe.
+    /// Asks the run to stop, and holds the answer for so long, or until it has ended; the view shows how far that has come.
+    /// Repeats are safe.
     ///
     /// # Errors
     /// `NotFound`.
-    pub async fn cancel(&self, principal: &Principal, run_id: Uuid) -> Result<RunView, Error> {
+    pub async fn cancel(&self, principal: &Principal, run_id: Uuid, within: Duration) -> Result<RunView, Error> {
         principal.require(Scope::RunCancel)?;
+        let requested = self.request_cancel(principal, run_id).await?;
+        if requested.status.is_terminal() || within.is_zero() {
+            return Ok(requested);
+        }
+        self.wait_until(principal, run_id, Until::Ended, within).await
+    }
+
+    async fn request_cancel(&self, principal: &Principal, run_id: Uuid) -> Result<RunView, Error> {
         let (service, principal) = (self.clone(), principal.clone());
         shielded(async move {
             let outcome = settle::cancel(&service.pool, &principal, run_id).await?.ok_or(Error::NotFound(Resource::Run))?;
-            let view = store::find(&service.pool, &principal, run_id).await?.ok_or(Error::NotFound(Resource::Run))?;
+            let view = service.view(&principal, run_id).await?;
             if matches!(outcome, CancelOutcome::Requested | CancelOutcome::Repeated) {
                 service.notifier.send([Hint::Cancel { run_id }, Hint::Queue]);
             }
@@ -236,7 +261,7 @@ impl RunService {
         })
     }
 
-    async fn extent(&self, principal: &Principal, run_id: Uuid, cursor: Option<i64>) -> Result<Extent, Error> {
+    pub(super) async fn extent(&self, principal: &Principal, run_id: Uuid, cursor: Option<i64>) -> Result<Extent, Error> {
         let extent = store::extent(&self.pool, principal, run_id).await?.ok_or(Error::NotFound(Resource::Run))?;
         if cursor.is_some_and(|cursor| cursor > extent.head) {
             return Err(Error::Conflict(Conflict::CursorAhead { head: extent.head }));

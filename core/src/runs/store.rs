@@ -11,6 +11,7 @@ use crate::page::{Cursor, PageRequest};
 use crate::principal::Principal;
 use crate::runs::command::{SubmitMessage, title_of};
 use crate::runs::row::Row;
+use crate::runs::service::RunFilter;
 use crate::runs::status::RunStatus;
 use crate::runs::view::RunView;
 
@@ -218,11 +219,11 @@ pub(super) async fn find(pool: &PgPool, principal: &Principal, id: Uuid) -> Resu
 pub(super) async fn list(
     pool: &PgPool,
     principal: &Principal,
-    session_id: Option<Uuid>,
-    statuses: &[String],
+    filter: &RunFilter,
     page: &PageRequest,
 ) -> Result<Vec<RunView>, Error> {
     let after = page.cursor;
+    let statuses: Vec<String> = filter.statuses.iter().map(ToString::to_string).collect();
     let rows = sqlx::query_as!(
         Row,
         r#"
@@ -246,16 +247,19 @@ pub(super) async fn list(
           AND ($3::uuid IS NULL OR r.session_id = $3)
           AND (cardinality($4::text[]) = 0 OR r.status = ANY($4))
           AND ($5::timestamptz IS NULL OR (r.created_at, r.id) < ($5, $6::uuid))
+          AND ($8::timestamptz IS NULL OR r.created_at > $8) AND ($9::timestamptz IS NULL OR r.created_at < $9)
         ORDER BY r.created_at DESC, r.id DESC
         LIMIT $7
         "#,
         principal.tenant_id,
         principal.reads_owner(),
-        session_id,
-        statuses,
+        filter.session_id,
+        &statuses,
         after.map(|cursor: Cursor| cursor.created_at),
         after.map(|cursor| cursor.id),
         page.limit() + 1,
+        filter.created_after,
+        filter.created_before,
     )
     .fetch_all(pool)
     .await?;

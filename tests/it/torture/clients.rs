@@ -87,7 +87,7 @@ pub(super) async fn cancel_for_ever(world: Arc<World>, api: Services) {
 }
 
 pub(super) async fn cancel(world: &World, api: &Services, principal: &Principal, run: Uuid) {
-    match api.runs.cancel(principal, run).await {
+    match api.runs.cancel(principal, run, Duration::ZERO).await {
         Ok(view) if view.status == RunStatus::Cancelled => {
             world.count("cancelled");
             world.remember(|facts| facts.cancelled.push(run));
