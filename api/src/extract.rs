@@ -32,45 +32,48 @@ impl FromRequestParts<ApiState> for Caller {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SessionId(pub(crate) Uuid);
+macro_rules! path_ids {
+    ($($name:ident => $resource:ident,)*) => {$(
+        /// The identifier in a path. What is not one names nothing that there could be.
+        #[derive(Debug, Clone, Copy)]
+        pub(crate) struct $name(pub(crate) Uuid);
 
-impl FromRequestParts<ApiState> for SessionId {
+        impl FromRequestParts<ApiState> for $name {
+            type Rejection = ApiError;
+
+            async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
+                let id = path_text(parts, state).await.and_then(|text| hyphenated(&text));
+                id.map(Self).ok_or_else(|| Error::NotFound(Resource::$resource).into())
+            }
+        }
+    )*};
+}
+
+path_ids! {
+    SessionId => Session,
+    RunId => Run,
+    ApprovalId => Approval,
+    ArtifactId => Artifact,
+}
+
+/// The name in a path.
+#[derive(Debug)]
+pub(crate) struct AgentId(pub(crate) String);
+
+impl FromRequestParts<ApiState> for AgentId {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
-        path_id(parts, state).await.map(Self).ok_or_else(|| Error::NotFound(Resource::Session).into())
+        path_text(parts, state).await.map(Self).ok_or_else(|| Error::NotFound(Resource::Agent).into())
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RunId(pub(crate) Uuid);
-
-impl FromRequestParts<ApiState> for RunId {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
-        path_id(parts, state).await.map(Self).ok_or_else(|| Error::NotFound(Resource::Run).into())
-    }
+/// The one variable of a path, where it is text.
+async fn path_text(parts: &mut Parts, state: &ApiState) -> Option<String> {
+    Path::<String>::from_request_parts(parts, state).await.ok().map(|Path(text)| text)
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ApprovalId(pub(crate) Uuid);
-
-impl FromRequestParts<ApiState> for ApprovalId {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
-        path_id(parts, state).await.map(Self).ok_or_else(|| Error::NotFound(Resource::Approval).into())
-    }
-}
-
-/// The one identifier of a path. What is not a UUID, written the one way that we write it, names nothing.
-async fn path_id(parts: &mut Parts, state: &ApiState) -> Option<Uuid> {
-    let Path(text) = Path::<String>::from_request_parts(parts, state).await.ok()?;
-    hyphenated(&text)
-}
-
+/// A UUID, written the one way that we write it.
 pub(crate) fn hyphenated(text: &str) -> Option<Uuid> {
     const HYPHENATED_CHARS: usize = 36;
     Uuid::try_parse(text).ok().filter(|_| text.len() == HYPHENATED_CHARS)

@@ -17,6 +17,7 @@ mod host;
 mod json;
 mod linger;
 mod list;
+mod range;
 mod request_id;
 mod routes;
 mod serve;

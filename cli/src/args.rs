@@ -46,6 +46,11 @@ pub(crate) enum Command {
     Migrate(Migrate),
     /// Send a message and follow the run to its end
     Run(Run),
+    /// Get what runs have produced
+    #[command(subcommand)]
+    Artifacts(ArtifactsCommand),
+    /// Show how much waits, for how long, and who is there to take it
+    Queue(Queue),
     /// Say why a run is not further
     Why(RunsGet),
     /// Look at runs, and stop them
@@ -142,6 +147,33 @@ pub(crate) enum RunsCommand {
     Events(RunsEvents),
     /// Ask a run to stop
     Cancel(RunsGet),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ArtifactsCommand {
+    /// The bytes of an artifact, to stdout or to a file
+    Get(ArtifactsGet),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ArtifactsGet {
+    /// The artifact's id
+    #[arg(value_parser = id)]
+    pub(crate) artifact: Uuid,
+    #[command(flatten)]
+    pub(crate) caller: Caller,
+    /// Write to this file instead, which must not exist
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Queue {
+    #[command(flatten)]
+    pub(crate) caller: Caller,
+    /// Show it again every second
+    #[arg(long)]
+    pub(crate) watch: bool,
 }
 
 /// Who asks, of a database that this command reaches itself.

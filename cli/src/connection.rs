@@ -1,10 +1,10 @@
 //! From flags, files and variables to services, or to the address of the API.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use baton_core::agents::Catalogue;
 use baton_core::clock::Clock;
-use baton_core::config::Config;
+use baton_core::config::{Artifacts, Config};
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
 use baton_core::{Principal, Scope, Services};
@@ -21,13 +21,22 @@ const NO_DEV: &str = "nothing runs here: start `agentctl dev`";
 /// The configuration, with the database of the running `dev` where none is named.
 pub(crate) fn config(global: &Global) -> Result<Config, Failure> {
     let mut config = Config::load(global.config.as_deref())?;
-    if config.database.url.is_none() {
-        config.database.url = running_dev(&global.data_dir).map(|dev| dev.database_url);
+    if config.database.url.is_none()
+        && let Some(dev) = running_dev(&global.data_dir)
+    {
+        config.database.url = Some(dev.database_url);
+        config.artifacts.folder = artifacts_folder(&config, &global.data_dir);
     }
     if config.database.url.is_none() {
         return Err(Failure::new(Exit::Unavailable, format!("{NO_DEV}, or set DATABASE_URL")));
     }
     Ok(config)
+}
+
+/// Where `dev` keeps the bytes of artifacts: in its data folder, unless it is told otherwise.
+pub(crate) fn artifacts_folder(config: &Config, data_dir: &Path) -> PathBuf {
+    let configured = &config.artifacts.folder;
+    if *configured == Artifacts::default().folder { data_dir.join("artifacts") } else { configured.clone() }
 }
 
 pub(crate) fn running_dev(data_dir: &Path) -> Option<DevReady> {

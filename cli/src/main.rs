@@ -15,7 +15,7 @@ mod telemetry;
 use baton_core::approvals::Verdict;
 use clap::Parser;
 
-use crate::args::{ApprovalsCommand, Args, Command, RunsCommand};
+use crate::args::{ApprovalsCommand, Args, ArtifactsCommand, Command, RunsCommand};
 use crate::exit::Failure;
 
 /// The main future runs on the main thread: children are spawned from it, and their death signal belongs to it.
@@ -37,6 +37,8 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Worker(worker) => commands::worker::run(&global, worker).await,
         Command::Migrate(migrate) => commands::migrate::run(&global, migrate).await,
         Command::Run(run) => commands::run::run(&global, run).await,
+        Command::Artifacts(ArtifactsCommand::Get(get)) => commands::artifacts::get(&global, get).await,
+        Command::Queue(queue) => commands::queue::run(&global, queue).await,
         Command::Why(why) => commands::runs::why(&global, why).await,
         Command::Runs(RunsCommand::List(list)) => commands::runs::list(&global, list).await,
         Command::Runs(RunsCommand::Get(get)) => commands::runs::get(&global, get).await,

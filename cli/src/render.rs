@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use baton_core::approvals::ApprovalView;
+use baton_core::config::Slots;
 use baton_core::page::Page;
+use baton_core::queue::QueueView;
 use baton_core::runs::{RunView, WaitingFor, WhyView};
 use comfy_table::{Table, presets};
 use serde::Serialize;
@@ -86,6 +88,28 @@ pub(crate) fn why(why: &WhyView) -> Result<(), Failure> {
     rows.extend(why.worker_seen_at.map(|at| ("worker seen", time(at))));
     rows.push(("next", why.next.to_owned()));
     facts(rows)
+}
+
+pub(crate) fn queue(queue: &QueueView) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["PRIORITY", "QUEUED", "OLDEST", "RUNNING"]);
+    for class in &queue.classes {
+        let oldest = class.oldest_age_seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.1} s"));
+        table.add_row([class.priority.to_string(), class.depth.to_string(), oldest, class.running.to_string()]);
+    }
+    line(&table.to_string())?;
+    if queue.workers.is_empty() {
+        return line("no worker is running: start one with `agentctl worker`");
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["WORKER", "VERSION", "SLOTS", "STARTED", "SEEN"]);
+    for worker in &queue.workers {
+        let Slots { interactive, r#async, maintenance, shared } = worker.slots;
+        let slots = format!("{interactive} + {} + {maintenance} + {shared} shared", r#async);
+        let (started, seen) = (time(worker.started_at), time(worker.seen_at));
+        table.add_row([worker.id.to_string(), worker.version.clone(), slots, started, seen]);
+    }
+    line(&table.to_string())
 }
 
 pub(crate) fn approvals(page: &Page<ApprovalView>) -> Result<(), Failure> {

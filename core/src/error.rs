@@ -67,6 +67,7 @@ pub enum Error {
 pub enum Resource {
     Agent,
     Approval,
+    Artifact,
     Question,
     Route,
     Run,
@@ -78,6 +79,7 @@ impl fmt::Display for Resource {
         f.write_str(match self {
             Self::Agent => "agent",
             Self::Approval => "approval",
+            Self::Artifact => "artifact",
             Self::Question => "question",
             Self::Route => "route",
             Self::Run => "run",

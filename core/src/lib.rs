@@ -24,6 +24,7 @@ pub mod outbound;
 pub mod page;
 pub mod policy;
 pub mod principal;
+pub mod queue;
 pub mod runs;
 pub mod scope;
 mod services;

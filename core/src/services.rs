@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use sqlx::PgPool;
 
-use crate::agents::Catalogue;
+use crate::agents::{AgentService, Catalogue};
 use crate::approvals::ApprovalService;
+use crate::artifacts::ArtifactService;
 use crate::clock::Clock;
 use crate::config::{Config, Notifications};
 use crate::db::{self, Role};
@@ -15,6 +16,7 @@ use crate::events::follow::Follow;
 use crate::fault::Faults;
 use crate::idempotency::KeyTtl;
 use crate::notify::Notifier;
+use crate::queue::QueueService;
 use crate::runs::RunService;
 use crate::sessions::SessionService;
 
@@ -24,6 +26,9 @@ pub struct Services {
     pub sessions: SessionService,
     pub runs: RunService,
     pub approvals: ApprovalService,
+    pub artifacts: ArtifactService,
+    pub agents: AgentService,
+    pub queue: QueueService,
     pool: PgPool,
 }
 
@@ -45,10 +50,13 @@ impl Services {
             Notifications::On => (Notifier::start(&options), Some(options)),
             Notifications::Off => (Notifier::off(), None),
         };
-        let key_ttl = KeyTtl(config.idempotency.ttl);
+        let (key_ttl, agents) = (KeyTtl(config.idempotency.ttl), Arc::new(agents));
         let follow = Follow::new(pool.clone(), Hub::start(pool.clone(), listen));
         Ok(Self {
-            sessions: SessionService::new(pool.clone(), clock.clone(), Arc::new(agents), key_ttl),
+            sessions: SessionService::new(pool.clone(), clock.clone(), Arc::clone(&agents), key_ttl),
+            artifacts: ArtifactService { pool: pool.clone(), clock: clock.clone(), config: config.artifacts.clone() },
+            agents: AgentService { agents },
+            queue: QueueService { pool: pool.clone() },
             approvals: ApprovalService { pool: pool.clone(), notifier: notifier.clone(), faults: faults.clone() },
             runs: RunService {
                 pool: pool.clone(),

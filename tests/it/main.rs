@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod approvals_http;
+mod artifacts;
 mod chaos;
 mod dev;
 mod events_append;

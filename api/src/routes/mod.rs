@@ -1,10 +1,13 @@
 //! The map of the surface: every route, with what its caller needs.
 
+mod agents;
 mod answer;
 mod approvals;
+mod artifacts;
 mod events;
 mod health;
 mod messages;
+mod queue;
 mod runs;
 mod sessions;
 
@@ -30,4 +33,9 @@ pub(crate) fn all() -> Routes {
         .guarded(Method::GET, "/v1/approvals", Scope::ApprovalRead, Nothing, approvals::list)
         .guarded(Method::GET, "/v1/approvals/{approval_id}", Scope::ApprovalRead, Nothing, approvals::get)
         .guarded(Method::POST, "/v1/approvals/{approval_id}/resolve", Scope::ApprovalResolve, Json, approvals::resolve)
+        .guarded(Method::GET, "/v1/artifacts/{artifact_id}", Scope::ArtifactRead, Nothing, artifacts::get)
+        .guarded(Method::GET, "/v1/artifacts/{artifact_id}/content", Scope::ArtifactRead, Nothing, artifacts::content)
+        .guarded(Method::GET, "/v1/agents", Scope::AgentRead, Nothing, agents::list)
+        .guarded(Method::GET, "/v1/agents/{agent_id}", Scope::AgentRead, Nothing, agents::get)
+        .guarded(Method::GET, "/v1/queue", Scope::OperatorRead, Nothing, queue::get)
 }

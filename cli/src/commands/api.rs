@@ -3,6 +3,7 @@
 use baton_api::{ApiState, Bind, HEARTBEAT};
 use baton_core::Services;
 use baton_core::agents::Catalogue;
+use baton_core::artifacts::ArtifactStore;
 use baton_core::clock::Clock;
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
@@ -27,6 +28,8 @@ pub(crate) async fn run(global: &Global, args: Api) -> Result<(), Failure> {
     let agents =
         Catalogue::load(&pool, &config.agents, &profiles).await.map_err(|error| Failure::unavailable("agents", &error))?;
     let clock = Clock::system();
+    // Opened again for each artifact that is read; a folder that cannot be used is to be known now.
+    ArtifactStore::open(&config.artifacts, clock.clone()).map_err(|error| Failure::unavailable("artifacts", &error))?;
     let services = Services::open(&config, Role::Api, pool, clock.clone(), agents, Faults::from_env())?;
 
     let listener = TcpListener::bind(config.server.listen)

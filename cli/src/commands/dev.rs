@@ -7,14 +7,14 @@ mod lock;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use baton_core::config::{Artifacts, Config};
+use baton_core::config::Config;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{DATA_DIR, Dev, Global};
 use crate::commands::dev::children::{Child, ChildOptions};
 use crate::commands::dev::database::Database;
 use crate::commands::dev::lock::Lock;
-use crate::connection::DEV_FILE;
+use crate::connection::{DEV_FILE, artifacts_folder};
 use crate::exit::Failure;
 use crate::ready::{self, DevPids, DevReady};
 use crate::signals;
@@ -133,12 +133,6 @@ impl Running {
         }
         self.database.stop();
     }
-}
-
-/// The configured folder, where one is; otherwise beside the rest of the data.
-fn artifacts_folder(config: &Config, data_dir: &Path) -> PathBuf {
-    let configured = &config.artifacts.folder;
-    if *configured == Artifacts::default().folder { data_dir.join("artifacts") } else { configured.clone() }
 }
 
 /// The folder exists, and its path is absolute: children may stand elsewhere.

@@ -2,9 +2,11 @@
 
 pub(crate) mod api;
 pub(crate) mod approvals;
+pub(crate) mod artifacts;
 mod ask;
 pub(crate) mod dev;
 pub(crate) mod migrate;
+pub(crate) mod queue;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod worker;

@@ -7,6 +7,7 @@ use sqlx::PgPool;
 
 use crate::agents::definition::AgentDefinition;
 use crate::agents::store;
+use crate::agents::view::AgentView;
 use crate::canonical;
 use crate::config::{self, ChangedFile};
 use crate::error::{Error, Problem};
@@ -29,10 +30,10 @@ pub enum LoadError {
     Database(#[from] Error),
 }
 
-/// The current version of each agent, by identifier.
+/// Each agent in its current version, by identifier.
 #[derive(Debug, Clone, Default)]
 pub struct Catalogue {
-    current: BTreeMap<String, String>,
+    current: BTreeMap<String, AgentView>,
 }
 
 impl Catalogue {
@@ -45,13 +46,21 @@ impl Catalogue {
         let mut current = BTreeMap::new();
         for definition in definitions {
             let version = freeze(pool, &definition, config.changed_file).await?;
-            current.insert(definition.id, version);
+            current.insert(definition.id.clone(), AgentView::new(&definition, version));
         }
         Ok(Self { current })
     }
 
     pub(crate) fn current(&self, agent_id: &str) -> Option<&str> {
-        self.current.get(agent_id).map(String::as_str)
+        self.get(agent_id).map(|agent| agent.version.as_str())
+    }
+
+    pub(super) fn get(&self, agent_id: &str) -> Option<&AgentView> {
+        self.current.get(agent_id)
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &AgentView> {
+        self.current.values()
     }
 }
 

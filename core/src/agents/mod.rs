@@ -3,9 +3,13 @@
 mod catalogue;
 mod definition;
 mod script;
+mod service;
 mod store;
+mod view;
 
 pub use catalogue::{Catalogue, LoadError};
 pub use definition::{AgentDefinition, SCRIPTED};
 pub use script::{Fault, Script, ScriptCall, ScriptTurn, Template};
+pub use service::AgentService;
 pub use store::Versions;
+pub use view::AgentView;

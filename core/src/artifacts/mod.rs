@@ -8,13 +8,17 @@ mod key;
 mod media;
 mod objects;
 mod orphans;
+mod service;
 mod store;
+mod view;
 mod writer;
 
 use uuid::Uuid;
 
 pub use objects::{ArtifactStore, OpenError};
 pub use orphans::{ORPHAN_AGE_MIN, ORPHAN_BATCH_MAX};
+pub use service::{ArtifactBytes, ArtifactService};
+pub use view::ArtifactView;
 pub use writer::{ARTIFACT_BYTES_MAX, ArtifactWriter};
 
 /// Bytes that are in the store and whose row is written with the result of the call that made them.

@@ -1,7 +1,40 @@
 //! The rows of artifacts.
 
+use serde_json::value::RawValue;
 use sqlx::PgPool;
 use uuid::Uuid;
+
+use crate::artifacts::view::ArtifactView;
+use crate::error::Error;
+use crate::principal::Principal;
+
+/// The artifact, where this principal may see it.
+pub(super) async fn find(pool: &PgPool, principal: &Principal, id: Uuid) -> Result<Option<ArtifactView>, Error> {
+    let row = sqlx::query!(
+        r#"
+        SELECT a.id, a.session_id, a.run_id, a.name, a.media_type, a.sha256, a.size_bytes, a.metadata, a.created_at
+        FROM artifacts a
+        WHERE a.id = $1 AND a.tenant_id = $2 AND ($3::text IS NULL OR a.principal_id = $3)
+        "#,
+        id,
+        principal.tenant_id,
+        principal.reads_owner(),
+    )
+    .fetch_optional(pool)
+    .await?;
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some(ArtifactView {
+        id: row.id,
+        session_id: row.session_id,
+        run_id: row.run_id,
+        name: row.name,
+        media_type: row.media_type,
+        sha256: row.sha256,
+        size_bytes: row.size_bytes,
+        metadata: RawValue::from_string(row.metadata).map_err(Error::internal)?,
+        created_at: row.created_at,
+    }))
+}
 
 /// Those of the identifiers whose bytes somebody has or may still get a row for.
 pub(super) async fn wanted(pool: &PgPool, ids: &[Uuid]) -> Result<Vec<Uuid>, sqlx::Error> {

@@ -1,0 +1,18 @@
+//! The queue, for operators.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use baton_core::Services;
+
+use crate::error::ApiError;
+use crate::extract::{Caller, Query};
+
+pub(super) async fn get(
+    State(services): State<Services>,
+    Caller(principal): Caller,
+    query: Query,
+) -> Result<impl IntoResponse, ApiError> {
+    query.refuse()?;
+    Ok(Json(services.queue.get(&principal).await?))
+}
