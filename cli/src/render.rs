@@ -104,8 +104,8 @@ pub(crate) fn queue(queue: &QueueView) -> Result<(), Failure> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(["WORKER", "VERSION", "SLOTS", "STARTED", "SEEN"]);
     for worker in &queue.workers {
-        let Slots { interactive, r#async, maintenance, shared } = worker.slots;
-        let slots = format!("{interactive} + {} + {maintenance} + {shared} shared", r#async);
+        let Slots { interactive, r#async: background, maintenance, shared } = worker.slots;
+        let slots = format!("{interactive} + {background} + {maintenance} + {shared} shared");
         let (started, seen) = (time(worker.started_at), time(worker.seen_at));
         table.add_row([worker.id.to_string(), worker.version.clone(), slots, started, seen]);
     }
