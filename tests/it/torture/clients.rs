@@ -15,7 +15,7 @@ use super::facts::Key;
 use super::world::{Stage, World, demo, jitter};
 
 const BETWEEN_SUBMISSIONS_MAX: Duration = Duration::from_millis(10);
-const BETWEEN_CANCELS_MAX: Duration = Duration::from_millis(250);
+const BETWEEN_CANCELS_MAX: Duration = Duration::from_millis(400);
 const BETWEEN_CREATIONS_MAX: Duration = Duration::from_millis(300);
 
 /// How long the keys of an API live: for ever, as far as this test goes, or shorter than the test.
@@ -46,19 +46,21 @@ pub(super) async fn submit_for_ever(world: Arc<World>, api: Services, keys: Keys
     let mut rng = world.rng();
     while world.stage() == Stage::Torture {
         jitter(&mut rng, BETWEEN_SUBMISSIONS_MAX).await;
-        submit(&world, &api, keys, &mut rng).await;
+        let seat = world.session(&mut rng);
+        submit(&world, &api, keys, &mut rng, seat).await;
     }
 }
 
-async fn submit(world: &World, api: &Services, keys: Keys, rng: &mut StdRng) {
-    let (principal, session) = world.session(rng);
+pub(super) async fn submit(world: &World, api: &Services, keys: Keys, rng: &mut StdRng, seat: (Principal, Uuid)) {
+    let (principal, session) = seat;
     let key = keys.choose(world, rng);
     let path = format!("/v1/sessions/{session}/messages");
     let request = key.as_deref().map(|key| IdempotencyKey::new(key, "POST", &path, "{}").unwrap());
+    let text = world.words(rng);
     let message = SubmitMessage {
         limits: LimitWishes { deadline_seconds: rng.random_bool(0.15).then_some(1), ..LimitWishes::default() },
         priority: if rng.random() { Priority::Interactive } else { Priority::Async },
-        ..SubmitMessage::text("hi")
+        ..SubmitMessage::text(text.as_str())
     };
     match api.runs.submit(&principal, session, request, message).await {
         Ok(submitted) => {
@@ -67,7 +69,12 @@ async fn submit(world: &World, api: &Services, keys: Keys, rng: &mut StdRng) {
                 world.wrong(format!("a submission to {session} with key {key:?} was answered {submitted:?}"));
             }
             world.submitted(&principal, submitted.run_id);
-            world.remember(|facts| facts.submitted.push((submitted.run_id, session)));
+            world.remember(|facts| {
+                facts.submitted.push((submitted.run_id, session));
+                if !submitted.replayed {
+                    facts.said.push((submitted.run_id, text));
+                }
+            });
             keys.remember(world, &principal, key, submitted.run_id);
         }
         Err(Error::Conflict(Conflict::ActiveRun { .. })) => world.count("busy"),

@@ -49,7 +49,7 @@ fn ready_of(context: &RunContext<'_>, pending: &PendingCall) -> Flow<Ready> {
 }
 
 fn is_parallel(context: &RunContext<'_>, call: &Ready) -> bool {
-    let spec = context.pipeline.tools.entry(&call.invocation.tool_name).map(|entry| entry.spec());
+    let spec = context.pipeline.tools.entry(&call.invocation.tool_name).map(baton_core::tools::Entry::spec);
     spec.is_some_and(|spec| spec.idempotency == Idempotency::ReadOnly && spec.parallel == Parallel::Allowed)
 }
 
