@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod approvals_expiry;
 mod approvals_http;
+mod approvals_races;
 mod dev;
 mod events_append;
 mod events_cut;
@@ -16,6 +18,9 @@ mod execution_fencing;
 mod execution_fold;
 mod execution_kill;
 mod migrations;
+mod notifications_off;
+mod questions;
+mod queue_cases;
 mod runs_cancel;
 mod runs_idempotency;
 mod runs_limits;

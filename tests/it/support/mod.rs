@@ -9,7 +9,7 @@ mod real;
 mod stream;
 mod wait;
 
-pub(crate) use app::TestApp;
+pub(crate) use app::{Asked, TestApp};
 pub(crate) use audit::{audit, violations};
 pub(crate) use database::{TestDatabase, pool};
 pub(crate) use http::{Caller, Http, id, message};
