@@ -141,7 +141,7 @@ async fn gate_c10_the_last_two_approvals_answered_at_once_requeue_the_run() {
             app.services.approvals.resolve(&principal, first, verdict(Verdict::ApproveOnce)),
             app.services.approvals.resolve(&principal, second, verdict(Verdict::Deny)),
         );
-        (first.unwrap(), second.unwrap());
+        first.and(second).unwrap();
         assert_eq!(app.http.run(run_id).await["status"], "QUEUED");
     }
     app.work().await;

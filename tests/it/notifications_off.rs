@@ -30,10 +30,7 @@ async fn approve(app: &RealApp) {
 async fn deny(app: &RealApp) {
     let run_id = app.http.start_run("publish news").await;
     let mut follower = Follower::new(&app.http, run_id);
-    tokio::join!(
-        ends_with(app, &mut follower, "Published: A person denied this call."),
-        app.http.resolve_all(run_id, "deny")
-    );
+    tokio::join!(ends_with(app, &mut follower, "Published: A person denied this call."), app.http.resolve_all(run_id, "deny"));
 }
 
 async fn everything(app: &RealApp) {
