@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_core::content::text_of;
 use baton_core::error::Conflict;
 use baton_core::idempotency::IdempotencyKey;
 use baton_core::runs::{LimitWishes, Priority, RunStatus, SubmitMessage};
@@ -52,30 +53,51 @@ pub(super) async fn submit_for_ever(world: Arc<World>, api: Services, keys: Keys
 }
 
 pub(super) async fn submit(world: &World, api: &Services, keys: Keys, rng: &mut StdRng, seat: (Principal, Uuid)) {
-    let (principal, session) = seat;
-    let key = keys.choose(world, rng);
-    let path = format!("/v1/sessions/{session}/messages");
-    let request = key.as_deref().map(|key| IdempotencyKey::new(key, "POST", &path, "{}").unwrap());
-    let text = world.words(rng);
-    let message = SubmitMessage {
+    let (key, message) = (keys.choose(world, rng), message(world, rng));
+    send(world, api, keys, &seat, key, message).await;
+}
+
+/// The same message twice at once, under a key that nobody else has.
+pub(super) async fn submit_twice(world: &World, api: &Services, keys: Keys, rng: &mut StdRng, seat: (Principal, Uuid)) {
+    let key = Some(format!("{keys:?}-twice-{:x}", rng.random::<u64>()));
+    let message = message(world, rng);
+    tokio::join!(send(world, api, keys, &seat, key.clone(), message.clone()), send(world, api, keys, &seat, key, message));
+}
+
+fn message(world: &World, rng: &mut StdRng) -> SubmitMessage {
+    SubmitMessage {
         limits: LimitWishes { deadline_seconds: rng.random_bool(0.15).then_some(1), ..LimitWishes::default() },
         priority: if rng.random() { Priority::Interactive } else { Priority::Async },
-        ..SubmitMessage::text(text.as_str())
-    };
-    match api.runs.submit(&principal, session, request, message).await {
+        ..SubmitMessage::text(world.words(rng))
+    }
+}
+
+async fn send(
+    world: &World,
+    api: &Services,
+    keys: Keys,
+    (principal, session): &(Principal, Uuid),
+    key: Option<String>,
+    message: SubmitMessage,
+) {
+    let session = *session;
+    let path = format!("/v1/sessions/{session}/messages");
+    let request = key.as_deref().map(|key| IdempotencyKey::new(key, "POST", &path, "{}").unwrap());
+    let text = text_of(&message.content);
+    match api.runs.submit(principal, session, request, message).await {
         Ok(submitted) => {
             world.count(if submitted.replayed { "replayed" } else { "submitted" });
             if submitted.session_id != session || (submitted.replayed && key.is_none()) {
                 world.wrong(format!("a submission to {session} with key {key:?} was answered {submitted:?}"));
             }
-            world.submitted(&principal, submitted.run_id);
+            world.submitted(principal, submitted.run_id);
             world.remember(|facts| {
                 facts.submitted.push((submitted.run_id, session));
                 if !submitted.replayed {
                     facts.said.push((submitted.run_id, text));
                 }
             });
-            keys.remember(world, &principal, key, submitted.run_id);
+            keys.remember(world, principal, key, submitted.run_id);
         }
         Err(Error::Conflict(Conflict::ActiveRun { .. })) => world.count("busy"),
         Err(Error::Conflict(Conflict::IdempotencyKeyReused)) if key.is_some() => world.count("keys reused"),

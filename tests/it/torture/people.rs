@@ -108,10 +108,11 @@ pub(super) async fn answer_for_ever(world: Arc<World>, api: Services, observer: 
         match rng.random_range(0..10) {
             0..3 => answer(&world, &api, &principal, *run, named, &texts[0]).await,
             // A message of its session is the answer, too.
-            3..5 => clients::submit(&world, &api, Keys::Lasting, &mut rng, (principal, *session)).await,
-            5..6 => answer(&world, &api, &principal, *run, None, &texts[0]).await,
+            3..4 => clients::submit(&world, &api, Keys::Lasting, &mut rng, (principal, *session)).await,
+            4..6 => clients::submit_twice(&world, &api, Keys::Lasting, &mut rng, (principal, *session)).await,
+            6..7 => answer(&world, &api, &principal, *run, None, &texts[0]).await,
             // The same twice, and two that differ.
-            6..8 => {
+            7..8 => {
                 tokio::join!(
                     answer(&world, &api, &principal, *run, named, &texts[0]),
                     answer(&world, &api, &principal, *run, named, &texts[0])
