@@ -153,7 +153,7 @@ const WINDOWS: &str = "
         RETURN NEW;
     END $$;
     CREATE TRIGGER dawdle_holding_session BEFORE INSERT ON runs FOR EACH ROW EXECUTE FUNCTION dawdle('0.2', '0.02');
-    CREATE TRIGGER dawdle_before_key BEFORE INSERT ON idempotency_keys FOR EACH ROW EXECUTE FUNCTION dawdle('0.2', '0.02');
+    CREATE TRIGGER dawdle_before_key BEFORE INSERT ON idempotency_keys FOR EACH ROW EXECUTE FUNCTION dawdle('0.4', '0.04');
     CREATE CONSTRAINT TRIGGER dawdle_at_commit AFTER INSERT ON events DEFERRABLE INITIALLY DEFERRED
         FOR EACH ROW EXECUTE FUNCTION dawdle('0.02', '0.1');
     CREATE CONSTRAINT TRIGGER dawdle_holding_run AFTER INSERT ON events DEFERRABLE INITIALLY DEFERRED
