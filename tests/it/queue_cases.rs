@@ -127,16 +127,24 @@ async fn case_b15_b16_a_claim_reads_nothing_but_what_is_due() {
     const CLAIMS: i64 = 10;
     let app = TestApp::start().await;
     let run_id = submit(&app, &Principal::dev(), "noop").await;
-    let bulk = format!(
-        "SET session_replication_role = replica;
-         INSERT INTO runs SELECT b.* FROM runs r, generate_series(1, 100000) n, LATERAL jsonb_populate_record(r, jsonb_build_object(
-             'appends', n - n, 'id', gen_random_uuid(), 'session_id', gen_random_uuid(), 'scheduled_for', now() + interval '1 day')) b WHERE r.id = '{run_id}';
-         INSERT INTO runs SELECT b.* FROM runs r, generate_series(1, 100000) n, LATERAL jsonb_populate_record(r, jsonb_build_object(
-             'appends', n - n, 'id', gen_random_uuid(), 'session_id', gen_random_uuid(), 'status', 'COMPLETED', 'finished_at', now(), 'last_sequence', 9)) b
-             WHERE r.id = '{run_id}';
-         ANALYZE runs"
-    );
-    sqlx::raw_sql(sqlx::AssertSqlSafe(bulk)).execute(&app.pool).await.unwrap();
+    let copies = |members: &str| {
+        format!(
+            "INSERT INTO runs SELECT b.* FROM runs r, generate_series(1, 100000) n, LATERAL jsonb_populate_record(r, jsonb_build_object(
+                 'appends', n - n, 'id', gen_random_uuid(), 'session_id', gen_random_uuid(), {members})) b WHERE r.id = '{run_id}'"
+        )
+    };
+    // A connection of its own: without keys to other tables, and with the time that it takes.
+    let mut bulk = app.pool.acquire().await.unwrap().detach();
+    for statement in [
+        "SET session_replication_role = replica".to_owned(),
+        "SET statement_timeout = 0".to_owned(),
+        copies("'scheduled_for', now() + interval '1 day'"),
+        copies("'status', 'COMPLETED', 'finished_at', now(), 'last_sequence', 9"),
+        "ANALYZE runs".to_owned(),
+    ] {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut bulk).await.unwrap();
+    }
+    drop(bulk);
     for _ in 0..3 * CLAIMS {
         submit(&app, &Principal::dev(), "noop").await;
     }
@@ -150,11 +158,12 @@ async fn case_b15_b16_a_claim_reads_nothing_but_what_is_due() {
         queue.claim(worker, room).await.unwrap(); // from the sixth time on the plan may be a generic one
     }
     let before = reads(&pool).await;
-    let began = app.clock.elapsed();
+    let mut took = Duration::MAX;
     for _ in 0..CLAIMS {
+        let began = app.clock.elapsed();
         assert!(!queue.claim(worker, Room { floors: [1, 0, 0], shared: 0 }).await.unwrap().is_empty());
+        took = took.min(app.clock.elapsed() - began); // the others were waiting for a processor
     }
-    let took = (app.clock.elapsed() - began) / u32::try_from(CLAIMS).unwrap();
     let after = reads(&pool).await;
     let (scans, read) = (after.0 - before.0, (after.1 - before.1) / CLAIMS);
     println!("a claim: {took:?}, {read} entries of indexes");
