@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use baton_core::clock::Clock;
-use baton_core::events::{ArtifactCreated, Event, SessionCreated};
+use baton_core::events::{ApprovalInvalidated, Event, SessionCreated};
 use baton_worker::Worker;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -119,14 +119,12 @@ impl Working {
 }
 
 /// Appends an event as the statements of the product do: the session's counter first, whose row is locked until the
-/// transaction ends. Of the run it is an event that no fold looks at; without one it is an event of the session.
+/// transaction ends. Of the run it is an event that neither fold nor audit looks at; without one it is an event of the session.
 pub(crate) async fn append(connection: &mut PgConnection, session_id: Uuid, run_id: Option<Uuid>) -> i64 {
     let event = match run_id {
-        Some(_) => Event::ArtifactCreated(ArtifactCreated {
-            artifact_id: Clock::system().new_id(),
-            media_type: "text/plain".into(),
-            name: "written by a test".into(),
-            size_bytes: 1,
+        Some(_) => Event::ApprovalInvalidated(ApprovalInvalidated {
+            approval_id: Clock::system().new_id(),
+            reason: "written by a test".into(),
         }),
         None => Event::SessionCreated(SessionCreated { agent_id: "test".into(), agent_version: "1".into() }),
     };

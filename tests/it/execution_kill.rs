@@ -116,7 +116,7 @@ fn without_takeovers(events: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_killed_worker_is_replaced_within_twelve_seconds() {
+async fn case_b9_a_killed_worker_is_replaced_within_twelve_seconds() {
     /// A lease that was just renewed, the sweep, a poll, and two busy cores.
     const REPLACED_WITHIN: Duration = Duration::from_secs(12);
 

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod approvals_expiry;
 mod approvals_http;
+mod approvals_races;
 mod artifacts;
 mod chaos;
 mod dev;
@@ -18,6 +20,9 @@ mod execution_fencing;
 mod execution_fold;
 mod execution_kill;
 mod migrations;
+mod notifications_off;
+mod questions;
+mod queue_cases;
 mod runs_cancel;
 mod runs_idempotency;
 mod runs_limits;

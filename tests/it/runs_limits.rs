@@ -85,7 +85,7 @@ async fn a_run_that_nobody_executes_is_failed_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn a_run_that_loses_its_workers_too_often_fails() {
+async fn case_b5_a_run_that_loses_its_workers_too_often_fails() {
     let app = TestApp::start_with(|config| {
         config.worker.lease = Duration::from_secs(2);
         config.worker.renew = Duration::from_secs(1);

@@ -3,11 +3,14 @@
 //!
 //! `BATON_TORTURE_SECONDS` says for how long; `BATON_TORTURE_SEED` repeats the choices of a run, though not its schedule.
 
+mod answers;
+mod calls;
 mod clients;
 mod disturbance;
 mod facts;
 mod log;
 mod marker;
+mod people;
 mod plan;
 mod wire;
 mod worker;
@@ -18,7 +21,7 @@ use std::time::Duration;
 
 use baton_core::Services;
 use baton_core::agents::Catalogue;
-use baton_core::config::{self, Config, Idempotency, Notifications};
+use baton_core::config::{self, Config, Idempotency, Notifications, Sessions};
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
 use baton_core::policy::Profiles;
@@ -38,31 +41,58 @@ const DRAIN: Duration = Duration::from_secs(30);
 
 const SUBMITTERS: usize = 8;
 const CANCELLERS: usize = 3;
+const APPROVERS: usize = 3;
+const ANSWERERS: usize = 2;
 const WORKERS: usize = 5;
 const SWEEPERS: usize = 2;
 
 /// What must have happened, or the test has tested less than it says.
 const SEEN: &[&str] = &[
     "answers lost",
+    "answers in conflict",
+    "answers too late",
+    "approvals APPROVED",
+    "approvals DENIED",
+    "approvals EXPIRED",
     "backends killed",
     "busy",
+    "calls CANCELLED",
+    "calls UNCERTAIN",
     "cancelled",
     "claimed",
     "completed",
     "crashes",
+    "decisions after expiry",
+    "decisions after the end",
+    "decisions in conflict",
     "fenced",
     "handed back",
     "keys reused",
     "pauses",
+    "questions ANSWERED",
     "released",
     "replayed",
     "requests lost",
     "requeued by sweep",
     "submitted",
+    "suspended",
+    "suspensions refused",
     "workers marked dead",
     "writes after release",
     "written",
 ];
+
+/// The same, where the torture lasts: in a few seconds chance may pass each of them by.
+const SEEN_IN_TIME: &[&str] = &[
+    "approvals CANCELLED",
+    "calls settled after a loss",
+    "messages with keys that were answers",
+    "questions CANCELLED",
+    "questions EXPIRED",
+];
+
+/// From here on it lasts.
+const LONG: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gate_c10_all_pairs_of_writers_without_deadlock_or_lost_write() {
@@ -84,6 +114,7 @@ async fn gate_c10_all_pairs_of_writers_without_deadlock_or_lost_write() {
         pool.close().await;
     }
 
+    count_outcomes(&world, &database.pool).await;
     let report = report(&world, &database.pool, seed).await;
     println!("{report}");
     let mut wrong = world.take_wrong();
@@ -94,7 +125,8 @@ async fn gate_c10_all_pairs_of_writers_without_deadlock_or_lost_write() {
     if deadlocks > 0 {
         wrong.push(format!("{deadlocks} deadlocks"));
     }
-    wrong.extend(SEEN.iter().filter(|what| world.counted(what) == 0).map(|what| format!("never seen: {what}")));
+    let rare = if duration < LONG { &[] } else { SEEN_IN_TIME };
+    wrong.extend(SEEN.iter().chain(rare).filter(|what| world.counted(what) == 0).map(|what| format!("never seen: {what}")));
     wrong.extend(log::check(&database.pool, &world.facts()).await);
     wrong.extend(violations(&database.pool).await);
     let shown = &wrong[..wrong.len().min(20)];
@@ -121,10 +153,11 @@ const WINDOWS: &str = "
         RETURN NEW;
     END $$;
     CREATE TRIGGER dawdle_holding_session BEFORE INSERT ON runs FOR EACH ROW EXECUTE FUNCTION dawdle('0.2', '0.02');
+    CREATE TRIGGER dawdle_before_key BEFORE INSERT ON idempotency_keys FOR EACH ROW EXECUTE FUNCTION dawdle('0.4', '0.04');
     CREATE CONSTRAINT TRIGGER dawdle_at_commit AFTER INSERT ON events DEFERRABLE INITIALLY DEFERRED
         FOR EACH ROW EXECUTE FUNCTION dawdle('0.02', '0.1');
     CREATE CONSTRAINT TRIGGER dawdle_holding_run AFTER INSERT ON events DEFERRABLE INITIALLY DEFERRED
-        FOR EACH ROW WHEN (NEW.type = 'run.cancel_requested') EXECUTE FUNCTION dawdle('0.7', '0.1');
+        FOR EACH ROW WHEN (NEW.type IN ('run.cancel_requested', 'run.waiting_for_approval', 'run.waiting_for_user')) EXECUTE FUNCTION dawdle('0.7', '0.1');
 
     CREATE FUNCTION roll_back() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
@@ -162,22 +195,35 @@ async fn start(world: &Arc<World>, database: &TestDatabase, wire: &LossyWire) ->
 
     let profiles = Profiles::load(None).unwrap();
     let catalogue = Catalogue::load(&database.pool, &config::Agents::default(), &profiles).await.unwrap();
-    // Two processes of the API: one whose keys last, and one whose keys expire under the eyes of their users.
-    let apis = [Idempotency::default().ttl, Duration::from_millis(500)].map(|ttl| {
-        let config = Config { database: product(8), idempotency: Idempotency { ttl }, ..Config::default() };
+    // Processes of the API: one whose keys last, one whose keys expire under the eyes of their users, and one that takes no
+    // message for an answer.
+    let day = Idempotency::default().ttl;
+    let apis = [(day, true), (Duration::from_millis(500), true), (day, false)].map(|(ttl, route_input)| {
+        let (idempotency, sessions) = (Idempotency { ttl }, Sessions { route_input });
+        let config = Config { database: product(8), idempotency, sessions, ..Config::default() };
         Services::open(&config, Role::Api, open(8, Role::Api), world.clock().clone(), catalogue.clone(), Faults::default())
             .unwrap()
     });
-    let [lasting, brief] = apis;
+    let [lasting, brief, unrouted] = apis;
     world.seat(&lasting).await;
     for number in 0..SUBMITTERS {
-        let (api, lifetime) = if number % 4 == 0 { (&brief, clients::Keys::Brief) } else { (&lasting, clients::Keys::Lasting) };
+        let (api, lifetime) = match number % 8 {
+            0 => (&brief, clients::Keys::Brief),
+            1..4 => (&lasting, clients::Keys::Lasting),
+            _ => (&unrouted, clients::Keys::Lasting),
+        };
         clients.spawn(clients::submit_for_ever(Arc::clone(world), api.clone(), lifetime));
     }
     for _ in 0..CANCELLERS {
         clients.spawn(clients::cancel_for_ever(Arc::clone(world), lasting.clone()));
     }
     clients.spawn(clients::create_for_ever(Arc::clone(world), lasting.clone()));
+    for _ in 0..APPROVERS {
+        executors.spawn(people::decide_for_ever(Arc::clone(world), lasting.clone(), database.pool.clone()));
+    }
+    for _ in 0..ANSWERERS {
+        executors.spawn(people::answer_for_ever(Arc::clone(world), lasting.clone(), database.pool.clone()));
+    }
     for _ in 0..WORKERS {
         let renewals = db::options(&product(1), Role::Worker).unwrap();
         let worker = TortureWorker::new(world, open(4, Role::Worker), renewals, database.pool.clone(), lasting.clone());
@@ -189,6 +235,23 @@ async fn start(world: &Arc<World>, database: &TestDatabase, wire: &LossyWire) ->
     clients.spawn(disturbance::kill_for_ever(Arc::clone(world), database.pool.clone()));
     executors.spawn(disturbance::watch_for_ever(Arc::clone(world), database.pool.clone()));
     Actors { clients, executors, pools }
+}
+
+/// What became of what hangs on runs, by status; and of messages for runs that waited.
+async fn count_outcomes(world: &World, pool: &PgPool) {
+    let counts: Vec<(String, i64)> = sqlx::query_as(
+        "SELECT 'approvals ' || status, count(*) FROM approvals GROUP BY status
+         UNION ALL SELECT 'questions ' || status, count(*) FROM questions GROUP BY status
+         UNION ALL SELECT 'calls ' || status, count(*) FROM tool_invocations GROUP BY status
+         UNION ALL SELECT 'messages with keys that were answers', count(*) FROM idempotency_keys k JOIN runs r ON r.id = k.run_id
+            WHERE k.created_at > r.created_at",
+    )
+    .fetch_all(pool)
+    .await
+    .unwrap();
+    for (what, count) in counts {
+        world.count_by(&what, count.unsigned_abs());
+    }
 }
 
 async fn end(world: &World, mut actors: JoinSet<()>) {

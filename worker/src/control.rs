@@ -109,7 +109,10 @@ impl Executions {
     pub(crate) fn register(&self, run_id: Uuid, epoch: i32) -> Control {
         let mut inner = self.inner();
         let control = Control { epoch, reason: Arc::new(watch::channel(inner.draining.then_some(StopReason::Draining)).0) };
-        inner.running.insert(run_id, control.clone());
+        // The run was lost and claimed again before a renewal could say so: no later one will.
+        if let Some(lost) = inner.running.insert(run_id, control.clone()) {
+            lost.stop(StopReason::Fenced);
+        }
         control
     }
 

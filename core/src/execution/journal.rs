@@ -148,7 +148,9 @@ impl Journal {
         let (calls, totals, asks) = (suspension.calls, suspension.totals, suspension.asks);
         let row = SuspendRow { fence: fence_of(lease), totals, events, calls, asks };
         let outcome = self.statements.suspend(lease.session_id(), &row).await?;
-        lease.count_append();
+        if outcome == SuspendOutcome::Waiting {
+            lease.count_append(); // a refusal wrote nothing: whoever ends the run now has the number that it had
+        }
         Ok(outcome)
     }
 }

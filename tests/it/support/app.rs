@@ -20,6 +20,7 @@ use sqlx::PgPool;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::audit::audit;
 use super::database::TestDatabase;
@@ -128,14 +129,45 @@ impl TestApp {
             .unwrap();
     }
 
+    /// Makes what was asked expire so long from now, negative: in the past; as if it had been asked for another time. The log
+    /// says the same as the row.
+    pub(crate) async fn expire_in(&self, asked: Asked, id: Uuid, milliseconds: i32) {
+        let (table, event_type, member) = match asked {
+            Asked::Approval => ("approvals", "approval.requested", "approval_id"),
+            Asked::Question => ("questions", "run.waiting_for_user", "question_id"),
+        };
+        let query = format!(
+            r#"WITH asked AS (
+                UPDATE {table} SET expires_at = now() + $2 * interval '1 millisecond' WHERE id = $1 RETURNING run_id, expires_at
+            )
+            UPDATE events e SET body = regexp_replace(e.body, '"expires_at":"[^"]*"',
+                '"expires_at":"' || to_char(asked.expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') || '"')
+            FROM asked WHERE e.run_id = asked.run_id AND e.type = '{event_type}' AND e.body::jsonb ->> '{member}' = $1::text"#
+        );
+        let query = sqlx::query(sqlx::AssertSqlSafe(query)).bind(id).bind(milliseconds);
+        assert_eq!(query.execute(&self.pool).await.unwrap().rows_affected(), 1, "{asked:?} {id}");
+    }
+
     /// Ends the test: the audit, then the database goes.
     pub(crate) async fn finish(self) {
         audit(&self.pool).await;
+        self.finish_unaudited().await;
+    }
+
+    /// The same where the test has edited rows against their log.
+    pub(crate) async fn finish_unaudited(self) {
         self.shutdown.cancel();
         self.server.await.unwrap();
         drop((self.services, self.worker));
         self.database.remove().await;
     }
+}
+
+/// What a run has asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Asked {
+    Approval,
+    Question,
 }
 
 /// A worker with the built-in tools and these.

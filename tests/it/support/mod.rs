@@ -10,7 +10,7 @@ mod stream;
 mod terminal;
 mod wait;
 
-pub(crate) use app::TestApp;
+pub(crate) use app::{Asked, TestApp};
 pub(crate) use audit::{audit, violations};
 pub(crate) use database::{TestDatabase, pool};
 pub(crate) use http::{Caller, Http, id, message};

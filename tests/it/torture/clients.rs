@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use baton_core::content::text_of;
 use baton_core::error::Conflict;
 use baton_core::idempotency::IdempotencyKey;
 use baton_core::runs::{LimitWishes, Priority, RunStatus, SubmitMessage};
@@ -15,7 +16,7 @@ use super::facts::Key;
 use super::world::{Stage, World, demo, jitter};
 
 const BETWEEN_SUBMISSIONS_MAX: Duration = Duration::from_millis(10);
-const BETWEEN_CANCELS_MAX: Duration = Duration::from_millis(250);
+const BETWEEN_CANCELS_MAX: Duration = Duration::from_millis(400);
 const BETWEEN_CREATIONS_MAX: Duration = Duration::from_millis(300);
 
 /// How long the keys of an API live: for ever, as far as this test goes, or shorter than the test.
@@ -46,29 +47,57 @@ pub(super) async fn submit_for_ever(world: Arc<World>, api: Services, keys: Keys
     let mut rng = world.rng();
     while world.stage() == Stage::Torture {
         jitter(&mut rng, BETWEEN_SUBMISSIONS_MAX).await;
-        submit(&world, &api, keys, &mut rng).await;
+        let seat = world.session(&mut rng);
+        submit(&world, &api, keys, &mut rng, seat).await;
     }
 }
 
-async fn submit(world: &World, api: &Services, keys: Keys, rng: &mut StdRng) {
-    let (principal, session) = world.session(rng);
-    let key = keys.choose(world, rng);
-    let path = format!("/v1/sessions/{session}/messages");
-    let request = key.as_deref().map(|key| IdempotencyKey::new(key, "POST", &path, "{}").unwrap());
-    let message = SubmitMessage {
+pub(super) async fn submit(world: &World, api: &Services, keys: Keys, rng: &mut StdRng, seat: (Principal, Uuid)) {
+    let (key, message) = (keys.choose(world, rng), message(world, rng));
+    send(world, api, keys, &seat, key, message).await;
+}
+
+/// The same message twice at once, under a key that nobody else has.
+pub(super) async fn submit_twice(world: &World, api: &Services, keys: Keys, rng: &mut StdRng, seat: (Principal, Uuid)) {
+    let key = Some(format!("{keys:?}-twice-{:x}", rng.random::<u64>()));
+    let message = message(world, rng);
+    tokio::join!(send(world, api, keys, &seat, key.clone(), message.clone()), send(world, api, keys, &seat, key, message));
+}
+
+fn message(world: &World, rng: &mut StdRng) -> SubmitMessage {
+    SubmitMessage {
         limits: LimitWishes { deadline_seconds: rng.random_bool(0.15).then_some(1), ..LimitWishes::default() },
         priority: if rng.random() { Priority::Interactive } else { Priority::Async },
-        ..SubmitMessage::text("hi")
-    };
-    match api.runs.submit(&principal, session, request, message).await {
+        ..SubmitMessage::text(world.words(rng))
+    }
+}
+
+async fn send(
+    world: &World,
+    api: &Services,
+    keys: Keys,
+    (principal, session): &(Principal, Uuid),
+    key: Option<String>,
+    message: SubmitMessage,
+) {
+    let session = *session;
+    let path = format!("/v1/sessions/{session}/messages");
+    let request = key.as_deref().map(|key| IdempotencyKey::new(key, "POST", &path, "{}").unwrap());
+    let text = text_of(&message.content);
+    match api.runs.submit(principal, session, request, message).await {
         Ok(submitted) => {
             world.count(if submitted.replayed { "replayed" } else { "submitted" });
             if submitted.session_id != session || (submitted.replayed && key.is_none()) {
                 world.wrong(format!("a submission to {session} with key {key:?} was answered {submitted:?}"));
             }
-            world.submitted(&principal, submitted.run_id);
-            world.remember(|facts| facts.submitted.push((submitted.run_id, session)));
-            keys.remember(world, &principal, key, submitted.run_id);
+            world.submitted(principal, submitted.run_id);
+            world.remember(|facts| {
+                facts.submitted.push((submitted.run_id, session));
+                if !submitted.replayed {
+                    facts.said.push((submitted.run_id, text));
+                }
+            });
+            keys.remember(world, principal, key, submitted.run_id);
         }
         Err(Error::Conflict(Conflict::ActiveRun { .. })) => world.count("busy"),
         Err(Error::Conflict(Conflict::IdempotencyKeyReused)) if key.is_some() => world.count("keys reused"),

@@ -35,6 +35,9 @@ pub(super) async fn sweep_for_ever(world: Arc<World>, pool: PgPool) {
                 world.count_by("workers marked dead", swept.workers_marked_dead as u64);
                 world.count_by("requeued by sweep", swept.runs_requeued as u64);
                 world.count_by("failed by sweep", swept.runs_failed as u64);
+                if swept.runs_repaired > 0 {
+                    world.wrong(format!("{} runs waited for nothing", swept.runs_repaired));
+                }
             }
             Ok(None) => world.count("sweeps locked out"),
             Err(error) => world.judge("sweep", &error),

@@ -9,8 +9,9 @@ use baton_core::runs::RunStatus;
 use sqlx::{FromRow, PgPool};
 use uuid::Uuid;
 
+use super::answers;
 use super::facts::Facts;
-use super::marker::{Marker, Write};
+use super::marker::{Marker, Write, is_part_of_a_write};
 
 #[derive(Debug, FromRow)]
 struct RunRow {
@@ -59,6 +60,7 @@ pub(super) async fn check(pool: &PgPool, facts: &Facts) -> Vec<String> {
     wrong.extend(lost_writes.map(|write| format!("acknowledged write lost: {write:?}")));
     wrong.extend(lost(facts, &runs));
     wrong.extend(created(pool, facts).await);
+    wrong.extend(answers::check(pool, facts, &logs).await);
     wrong
 }
 
@@ -71,6 +73,9 @@ fn writes(log: &[(i64, Event)]) -> Result<Vec<Write>, String> {
     for (sequence, event) in log {
         let marker = Marker::of(event);
         match (open, marker) {
+            (None, None) if is_part_of_a_write(event) => {
+                return Err(format!("event {sequence}: {} belongs to no write", event.event_type()));
+            }
             (None, None) => {}
             (None, Some(first)) => {
                 let write = first.write;
@@ -90,24 +95,27 @@ fn writes(log: &[(i64, Event)]) -> Result<Vec<Write>, String> {
                     return Err(format!("event {sequence}: {next:?} after {before:?} at {at}"));
                 }
             }
-            // Only the end of a write has no marker.
             (Some((before, at)), None) => {
-                let ends = matches!(
-                    event,
-                    Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_) | Event::RunRequeued(_)
-                );
-                if !ends || before.index + 2 != before.count || *sequence != at + 1 {
+                let is_last = before.index + 2 == before.count;
+                // The sweep says so, too, but not in the middle of somebody's write.
+                let is_part = is_part_of_a_write(event) || matches!(event, Event::ToolCallUncertain(_));
+                if !(is_part || is_last && ends_a_write(event)) || *sequence != at + 1 {
                     return Err(format!("event {sequence}: {} after {before:?} at {at}", event.event_type()));
                 }
             }
         }
-        open = marker.filter(|marker| marker.index + 1 < marker.count).map(|marker| (marker, *sequence));
+        let place = marker.or(open.map(|(before, _)| Marker { index: before.index + 1, ..before }));
+        open = place.filter(|place| place.index + 1 < place.count).map(|place| (place, *sequence));
         state.apply(event).map_err(|error| format!("event {sequence}: {error}"))?;
     }
     match open {
         None => Ok(writes),
         Some(open) => Err(format!("the log ends in the middle of {open:?}")),
     }
+}
+
+fn ends_a_write(event: &Event) -> bool {
+    matches!(event, Event::RunCompleted(_) | Event::RunFailed(_) | Event::RunCancelled(_) | Event::RunRequeued(_))
 }
 
 /// What was acknowledged of runs and is not there.

@@ -1,4 +1,5 @@
-//! What a torture worker hides in its events, so that the log itself tells who wrote what, and whether all of it is there.
+//! What a torture worker hides in its events, so that the log itself tells who wrote what, and whether all of it is there. A
+//! write begins with a marker; events of calls have no room for one, and are counted by it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,12 +21,12 @@ pub(super) struct Write {
 pub(super) struct Marker {
     pub(super) write: Write,
     pub(super) index: usize,
-    /// Events of the write, with its end, which has no room for a marker.
+    /// Events of the write, with those that have no room for a marker.
     pub(super) count: usize,
 }
 
 impl Marker {
-    /// Of an event that a worker wrote.
+    /// Of an event that has room for it; only workers write those.
     pub(super) fn of(event: &Event) -> Option<Self> {
         let text = match event {
             Event::ModelRequestStarted(request) => &request.model,
@@ -35,6 +36,32 @@ impl Marker {
         };
         Some(text.parse().unwrap())
     }
+
+    /// Hides it in an event that has room for it.
+    pub(super) fn hide_in(self, event: &mut Event) {
+        match event {
+            Event::ModelRequestStarted(request) => request.model = self.to_string(),
+            Event::ModelResponseFailed(response) => response.code = self.to_string(),
+            Event::ModelResponseCompleted(response) => response.text = self.to_string(),
+            _ => {}
+        }
+    }
+}
+
+/// Whether only workers write it, as a part of a write that begins with a marker.
+pub(super) fn is_part_of_a_write(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::ToolCallProposed(_)
+            | Event::ToolCallAuthorized(_)
+            | Event::ToolCallDenied(_)
+            | Event::ToolCallStarted(_)
+            | Event::ToolCallCompleted(_)
+            | Event::ToolCallFailed(_)
+            | Event::ApprovalRequested(_)
+            | Event::RunWaitingForApproval(_)
+            | Event::RunWaitingForUser(_)
+    )
 }
 
 impl fmt::Display for Marker {

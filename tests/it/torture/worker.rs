@@ -1,20 +1,19 @@
 //! A worker without models and tools: it claims, folds, writes and lets go as fast as it can, and now and then it pauses
 //! past its lease and goes on writing, or forgets everything.
 
-use std::collections::BTreeMap;
+mod writing;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::config::Slots;
-use baton_core::execution::{
-    Append, ClaimedRun, Ending, Journal, Lease, Queue, Replay, Room, RunState, WorkerIdentity, Workers, WriteError,
-};
+use baton_core::execution::{ClaimedRun, Journal, Lease, Queue, Replay, Room, RunState, WorkerIdentity, Workers};
 use baton_core::fault::Faults;
 use baton_core::notify::Notifier;
 use baton_core::runs::RunStatus;
-use baton_core::tools::CallRows;
+use baton_core::tools::{self, Invocation};
 use baton_core::{Principal, Services};
-use futures::future::join_all;
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -23,8 +22,6 @@ use sqlx::postgres::PgConnectOptions;
 use uuid::Uuid;
 
 use super::clients;
-use super::marker::Write;
-use super::plan::Plan;
 use super::world::{Stage, World, jitter};
 
 const LEASE: Duration = Duration::from_secs(1);
@@ -53,6 +50,7 @@ pub(super) struct TortureWorker {
     queue: Queue,
     replay: Replay,
     journal: Journal,
+    pool: PgPool,
     observer: PgPool,
     api: Services,
     identity: WorkerIdentity,
@@ -68,12 +66,17 @@ pub(super) struct TortureWorker {
     given_back: Vec<(Uuid, i32)>,
 }
 
+/// A run that it executes.
 #[derive(Debug)]
-struct Held {
-    lease: Lease,
+pub(super) struct Held {
+    pub(super) lease: Lease,
     principal: Principal,
-    state: RunState,
-    cancel_requested: bool,
+    pub(super) state: RunState,
+    /// Of its calls, those that are not settled.
+    pub(super) invocations: HashMap<Uuid, Invocation>,
+    /// Nothing is written under this lease.
+    pub(super) is_new: bool,
+    pub(super) cancel_requested: bool,
 }
 
 impl TortureWorker {
@@ -88,7 +91,8 @@ impl TortureWorker {
             workers: Workers::new(renewals, LEASE),
             queue: Queue::new(pool.clone(), Notifier::off(), Some(4)),
             replay: Replay::new(pool.clone(), 1_000),
-            journal: Journal::start(pool, Notifier::off(), Faults::default()),
+            journal: Journal::start(pool.clone(), Notifier::off(), Faults::default()),
+            pool,
             observer,
             api,
             identity: WorkerIdentity {
@@ -213,18 +217,17 @@ impl TortureWorker {
         let (id, epoch) = (run.lease.run_id(), run.lease.epoch());
         self.world.count("claimed");
         self.world.remember(|facts| facts.claimed.push((id, epoch)));
-        match self.replay.state_of(&run).await {
-            Ok(state) if state.claims < epoch => {
+        let read = async { Ok((self.replay.state_of(&run).await?, tools::unsettled(&self.pool, id).await?)) };
+        match read.await {
+            Ok((state, _)) if state.claims < epoch => {
                 self.world.wrong(format!("run {id} was claimed and its log does not say so: {state:?}"));
             }
-            Ok(state) if state.claims > epoch || state.status != RunStatus::Running => {
+            Ok((state, _)) if state.claims > epoch || state.status != RunStatus::Running => {
                 self.world.count("lost before it was folded");
             }
-            Ok(state) => {
-                self.held.insert(
-                    id,
-                    Held { lease: run.lease, principal: run.principal, state, cancel_requested: run.cancel_requested },
-                );
+            Ok((state, invocations)) => {
+                let ClaimedRun { lease, principal, cancel_requested, .. } = run;
+                self.held.insert(id, Held { lease, principal, state, invocations, is_new: true, cancel_requested });
             }
             // Owned and held by nobody: the next renewal finds it.
             Err(error) => self.world.judge("fold", &error),
@@ -287,75 +290,6 @@ impl TortureWorker {
             Ok(0) => self.world.count_by("releases again", given_back.len() as u64),
             Ok(released) => self.world.wrong(format!("{released} of {given_back:?} were released twice")),
             Err(error) => self.world.judge("release", &error),
-        }
-    }
-
-    /// One write to each of these runs, all at once; beside them, a release. What is left to execute.
-    async fn write(&mut self, batch: Vec<Held>, leases: &[(Uuid, i32)]) -> Vec<Held> {
-        let planned = batch.into_iter().map(|held| {
-            let plan = Plan::new(&self.world, &mut self.rng, held.lease.epoch(), &held.state, held.cancel_requested);
-            (held, plan)
-        });
-        let mut planned: Vec<(Held, Plan)> = planned.collect();
-        let appends = join_all(planned.iter_mut().map(|(held, plan)| {
-            let append = Append {
-                events: &plan.events,
-                calls: CallRows::default(),
-                totals: plan.state.totals(),
-                ending: plan.ending.clone(),
-                cancel_observed: held.cancel_requested,
-            };
-            self.journal.append(&mut held.lease, append)
-        }));
-        let (answers, _) = tokio::join!(appends, self.release(leases, Duration::ZERO));
-        let mut left = Vec::new();
-        for ((held, plan), answer) in planned.into_iter().zip(answers) {
-            left.extend(self.take_answer(held, plan, answer).await);
-        }
-        left
-    }
-
-    async fn take_answer(&self, held: Held, plan: Plan, answer: Result<(), WriteError>) -> Option<Held> {
-        let id = held.lease.run_id();
-        match answer {
-            Ok(()) => {
-                self.world.remember(|facts| facts.written.push((id, plan.write)));
-                self.world.count(match plan.ending {
-                    None => "written",
-                    Some(Ending::Completed) => "completed",
-                    Some(Ending::Failed { .. }) => "failed",
-                    Some(Ending::Cancelled) => "cancelled by worker",
-                    Some(Ending::HandedBack) => "handed back",
-                });
-                plan.ending.is_none().then_some(Held { state: plan.state, ..held })
-            }
-            Err(WriteError::Fenced) => {
-                self.world.count("fenced");
-                self.check_fenced(id, plan.write).await;
-                None
-            }
-            // Nobody knows: whoever has the run next reads it in the log.
-            Err(WriteError::Unanswered) => {
-                self.world.count("unanswered");
-                None
-            }
-            // Nothing was written: the next write has the same number.
-            Err(WriteError::Refused(error)) => {
-                self.world.judge("append", &error);
-                Some(held)
-            }
-        }
-    }
-
-    /// Nothing was written, or the run is in other hands since: then a lost answer cannot be found again.
-    async fn check_fenced(&self, id: Uuid, write: Write) {
-        let (epoch, appends): (i32, i32) = sqlx::query_as("SELECT lease_epoch, appends FROM runs WHERE id = $1")
-            .bind(id)
-            .fetch_one(&self.observer)
-            .await
-            .unwrap();
-        if epoch == write.epoch && i64::from(appends) >= i64::from(write.number) {
-            self.world.wrong(format!("run {id}: {write:?} was denied and is there"));
         }
     }
 }

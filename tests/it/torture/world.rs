@@ -108,6 +108,11 @@ impl World {
         seats[seat] = (principal.clone(), session);
     }
 
+    /// Words that nobody else says.
+    pub(super) fn words(&self, rng: &mut StdRng) -> String {
+        format!("words {:x} {:x}", rng.random::<u64>(), self.seed.fetch_add(1, Ordering::Relaxed))
+    }
+
     pub(super) fn submitted(&self, principal: &Principal, run: Uuid) {
         let mut recent = self.recent.lock().unwrap();
         recent.push_back((principal.clone(), run));

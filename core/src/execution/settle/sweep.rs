@@ -210,8 +210,8 @@ pub(in crate::execution) struct Repaired {
 }
 
 /// Runs that wait for approvals of which none is open. There are none, unless somebody edits rows by hand: then they must not
-/// wait for ever. One whose approvals were answered goes back to the queue, as the last answer should have sent it; one whose
-/// approvals are gone fails.
+/// wait for ever. One whose approvals were answered, by rows and log, goes back to the queue, as the last answer should have
+/// sent it; one whose approvals are gone, or answered behind the log's back, fails.
 pub(in crate::execution) async fn repair_waiting(conn: &mut PgConnection) -> Result<Vec<Repaired>, Error> {
     let repaired = sqlx::query_as!(
         Repaired,
@@ -219,7 +219,13 @@ pub(in crate::execution) async fn repair_waiting(conn: &mut PgConnection) -> Res
         WITH own AS MATERIALIZED (
             -- An answer under way holds the run's row: it is skipped.
             SELECT r.id, r.session_id,
-                EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = r.id AND a.created_at = r.status_since AND a.status IN ('APPROVED','DENIED')) AS answered
+                EXISTS (SELECT 1 FROM approvals a WHERE a.run_id = r.id AND a.created_at = r.status_since AND a.status IN ('APPROVED','DENIED'))
+                -- A worker goes by the log: while that has an open approval, nobody could take the run up.
+                AND NOT EXISTS (SELECT 1 FROM events q
+                    WHERE q.session_id = r.session_id AND q.sequence >= r.first_sequence AND q.type = 'approval.requested'
+                      AND NOT EXISTS (SELECT 1 FROM events e
+                        WHERE e.session_id = q.session_id AND e.sequence > q.sequence AND e.type = 'approval.resolved'
+                          AND e.body::jsonb ->> 'approval_id' = q.body::jsonb ->> 'approval_id')) AS answered
             FROM runs r
             WHERE r.status = 'WAITING_FOR_APPROVAL'
               -- In every snapshot the two are equal. Only where they are not is anything looked for.
