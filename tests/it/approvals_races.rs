@@ -1,6 +1,8 @@
 //! Decisions that meet: of each approval one stands, whoever else decides, expires or cancels at the same moment; and the last
 //! one always sends its run on.
 
+use std::time::Duration;
+
 use std::collections::BTreeSet;
 
 use baton_core::approvals::{ResolveApproval, Verdict};
@@ -99,7 +101,11 @@ async fn gate_c10_of_approval_expiry_and_cancel_one_wins() {
             app.services.approvals.resolve(&principal, approval, verdict(Verdict::ApproveOnce)),
             async {
                 // Not in every round: it would win most of them.
-                if round % 2 == 0 { Some(app.services.runs.cancel(&principal, run_id).await.unwrap()) } else { None }
+                if round % 2 == 0 {
+                    Some(app.services.runs.cancel(&principal, run_id, Duration::ZERO).await.unwrap())
+                } else {
+                    None
+                }
             },
             app.worker.sweep(),
         );

@@ -252,7 +252,8 @@ async fn case_b20_a_request_to_cancel_is_not_lost_to_a_claim() {
     let mut claimed_first = 0;
     for _ in 0..ROUNDS {
         let run_id = submit(&app, &principal, "noop").await;
-        let (claimed, cancelled) = tokio::join!(queue.claim(worker, room), app.services.runs.cancel(&principal, run_id));
+        let (claimed, cancelled) =
+            tokio::join!(queue.claim(worker, room), app.services.runs.cancel(&principal, run_id, Duration::ZERO));
         let (claimed, cancelled) = (claimed.unwrap(), cancelled.unwrap());
         match claimed.len() {
             0 => assert_eq!(cancelled.status, RunStatus::Cancelled),
@@ -280,7 +281,7 @@ async fn case_b21_a_run_ends_once_whether_it_finishes_or_is_cancelled() {
         let execution = tick(&app.worker);
         // Sooner and later in the execution: this is the race, not a wait for it.
         tokio::time::sleep(Duration::from_micros(round % 20 * 500)).await;
-        let answered = app.services.runs.cancel(&principal, run_id).await.unwrap();
+        let answered = app.services.runs.cancel(&principal, run_id, Duration::ZERO).await.unwrap();
         app.worker.renew().await.unwrap(); // brings the request
         execution.await.unwrap();
         let ended = app.services.runs.get(&principal, run_id).await.unwrap();
