@@ -1,9 +1,8 @@
 //! Decisions that meet: of each approval one stands, whoever else decides, expires or cancels at the same moment; and the last
 //! one always sends its run on.
 
-use std::time::Duration;
-
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use baton_core::approvals::{ResolveApproval, Verdict};
 use baton_core::{Error, Principal};
