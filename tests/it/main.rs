@@ -24,4 +24,5 @@ mod runs_statements;
 mod structure;
 mod support;
 mod tools_main_job;
+mod tools_recovery;
 mod torture;

@@ -4,18 +4,22 @@ mod app;
 mod audit;
 mod database;
 mod http;
+mod log;
 mod process;
 mod real;
 mod stream;
+mod tools;
 mod wait;
 
 pub(crate) use app::TestApp;
 pub(crate) use audit::{audit, violations};
 pub(crate) use database::{TestDatabase, pool};
 pub(crate) use http::{Caller, Http, id, message};
+pub(crate) use log::{bodies_of, calls_of, events_of};
 pub(crate) use process::Process;
 pub(crate) use real::{RealApp, SHORT_LEASE};
 pub(crate) use stream::{Follower, Frame, parse_frames};
+pub(crate) use tools::{Gates, LETTER, OUTPUT_BYTES_MAX, changed_write, long_text, test_tools};
 pub(crate) use wait::{DEADLINE, eventually, within};
 
 use std::path::{Path, PathBuf};
