@@ -12,6 +12,7 @@ mod events_proxy;
 mod events_restart;
 mod events_stream;
 mod events_wire;
+mod execution_deaths;
 mod execution_fencing;
 mod execution_fold;
 mod execution_kill;

@@ -24,3 +24,19 @@ pub(crate) async fn calls_of(pool: &PgPool, run_id: Uuid) -> Vec<String> {
     );
     query.bind(run_id).fetch_all(pool).await.unwrap()
 }
+
+/// What is left of a log without the traces of takeovers: the claims that follow them, and the requests that were cut off.
+pub(crate) fn without_takeovers<S: AsRef<str>>(events: &[S]) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::new();
+    let mut taken_over = false;
+    for event in events.iter().map(AsRef::as_ref) {
+        match event {
+            "run.requeued" => taken_over = true,
+            "run.claimed" if taken_over => {}
+            "run.resumed" if taken_over => taken_over = false,
+            "model.request.started" if kept.last().is_some_and(|last| last == event) => {}
+            event => kept.push(event.to_owned()),
+        }
+    }
+    kept
+}

@@ -15,7 +15,7 @@ pub(crate) use app::TestApp;
 pub(crate) use audit::{audit, violations};
 pub(crate) use database::{TestDatabase, pool};
 pub(crate) use http::{Caller, Http, id, message};
-pub(crate) use log::{bodies_of, calls_of, events_of};
+pub(crate) use log::{bodies_of, calls_of, events_of, without_takeovers};
 pub(crate) use process::Process;
 pub(crate) use real::{RealApp, SHORT_LEASE};
 pub(crate) use stream::{Follower, Frame, parse_frames};
