@@ -12,16 +12,15 @@ use futures::{FutureExt, StreamExt, future, stream};
 use nix::sys::signal::Signal;
 use uuid::Uuid;
 
-use crate::support::{Http, RealApp, SHORT_LEASE, TestApp, bodies_of, eventually, events_of, message, without_takeovers};
+use crate::support::{
+    Everything, Http, OF_THE_API, RealApp, SHORT_LEASE, bodies_of, eventually, events_of, message, without_takeovers,
+};
 
 /// Deaths tried at once: each needs some dozen connections of the one Postgres that all tests share.
 const DEATHS_AT_ONCE: usize = 8;
 
 /// For longer runs by hand: each time that the run comes by a point, and not only the first and the last.
 const EVERY_POINT: &str = "BATON_EVERY_POINT";
-
-/// Of the API's process; all others are the worker's.
-const OF_THE_API: [Point; 3] = [Point::AfterSubmit, Point::AfterResolve, Point::AfterInput];
 
 /// Where a process dies, and what becomes of the effect.
 #[derive(Debug, Clone, Copy)]
@@ -45,67 +44,44 @@ impl fmt::Display for Death {
     }
 }
 
-/// A run that nobody disturbed.
-struct Undisturbed {
-    events: Vec<String>,
-    passed: Vec<Point>,
+/// From the commit of the effect's mark to just before the commit of its result.
+fn uncertain(passed: &[Point]) -> RangeInclusive<usize> {
+    let marked = passed.iter().position(|point| *point == Point::EffectMarked).unwrap();
+    let written = marked + passed[marked..].iter().position(|point| *point == Point::BeforeAppend).unwrap();
+    assert_eq!(passed[marked - 1], Point::AfterAppend);
+    marked - 1..=written
 }
 
-impl Undisturbed {
-    async fn run() -> Self {
-        let app = TestApp::start().await;
-        app.faults.take_passed();
-        let run_id = app.http.start_run("everything").await;
-        app.work().await;
-        app.http.resolve_all(run_id, "approve_once").await;
-        app.work().await;
-        app.http.input(run_id, "yes").await;
-        app.work().await;
-        let passed = app.faults.take_passed();
-        let events = events_of(&app.pool, run_id).await;
-        app.finish().await;
-        Self { events, passed }
-    }
-
-    /// From the commit of the effect's mark to just before the commit of its result.
-    fn uncertain(&self) -> RangeInclusive<usize> {
-        let marked = self.passed.iter().position(|point| *point == Point::EffectMarked).unwrap();
-        let after = |point| marked + self.passed[marked..].iter().position(|passed| *passed == point).unwrap();
-        assert_eq!(self.passed[marked - 1], Point::AfterAppend);
-        marked - 1..=after(Point::BeforeAppend)
-    }
-
-    /// Every point the first and the last time, and those where the effect is uncertain each time.
-    fn deaths(&self) -> Vec<Death> {
-        let uncertain = self.uncertain();
-        let is_every = std::env::var_os(EVERY_POINT).is_some();
-        let mut times: HashMap<Point, u32> = HashMap::new();
-        let mut deaths = Vec::new();
-        for (index, point) in self.passed.iter().copied().enumerate() {
-            // When a worker renews is a matter of time: the first renewal is one before the run.
-            if point == Point::BeforeRenew {
-                continue;
-            }
-            let nth = times.entry(point).and_modify(|nth| *nth += 1).or_insert(1);
-            let is_last = !self.passed[index + 1..].contains(&point);
-            let effect = match self.passed[..index].contains(&Point::EffectSent) || point == Point::EffectSent {
-                _ if !uncertain.contains(&index) => Effect::Once,
-                true => Effect::UncertainAndSent,
-                false => Effect::UncertainAndNotSent,
-            };
-            if *nth == 1 || is_last || effect != Effect::Once || is_every {
-                deaths.push(Death { point, nth: *nth, effect });
-            }
+/// Every point the first and the last time, and those where the effect is uncertain each time.
+fn deaths(passed: &[Point]) -> Vec<Death> {
+    let uncertain = uncertain(passed);
+    let is_every = std::env::var_os(EVERY_POINT).is_some();
+    let mut times: HashMap<Point, u32> = HashMap::new();
+    let mut deaths = Vec::new();
+    for (index, point) in passed.iter().copied().enumerate() {
+        // When a worker renews is a matter of time: the first renewal is one before the run.
+        if point == Point::BeforeRenew {
+            continue;
         }
-        deaths.extend([1, 2].map(|nth| Death { point: Point::BeforeRenew, nth, effect: Effect::Once }));
-        deaths
+        let nth = times.entry(point).and_modify(|nth| *nth += 1).or_insert(1);
+        let is_last = !passed[index + 1..].contains(&point);
+        let effect = match passed[..index].contains(&Point::EffectSent) || point == Point::EffectSent {
+            _ if !uncertain.contains(&index) => Effect::Once,
+            true => Effect::UncertainAndSent,
+            false => Effect::UncertainAndNotSent,
+        };
+        if *nth == 1 || is_last || effect != Effect::Once || is_every {
+            deaths.push(Death { point, nth: *nth, effect });
+        }
     }
+    deaths.extend([1, 2].map(|nth| Death { point: Point::BeforeRenew, nth, effect: Effect::Once }));
+    deaths
 }
 
 #[tokio::test]
 async fn gate_b4_kill_minus_nine_at_every_fault_point() {
-    let undisturbed = Undisturbed::run().await;
-    let deaths = undisturbed.deaths();
+    let undisturbed = Everything::run().await;
+    let deaths = deaths(&undisturbed.passed);
     println!("{} deaths", deaths.len());
     let failed: Vec<String> = stream::iter(deaths)
         .map(async |death| {

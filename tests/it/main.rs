@@ -13,6 +13,7 @@ mod events_restart;
 mod events_stream;
 mod events_wire;
 mod execution_deaths;
+mod execution_faults;
 mod execution_fencing;
 mod execution_fold;
 mod execution_kill;

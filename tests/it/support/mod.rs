@@ -3,6 +3,7 @@
 mod app;
 mod audit;
 mod database;
+mod everything;
 mod http;
 mod log;
 mod process;
@@ -14,6 +15,7 @@ mod wait;
 pub(crate) use app::TestApp;
 pub(crate) use audit::{audit, violations};
 pub(crate) use database::{TestDatabase, pool};
+pub(crate) use everything::{Everything, OF_THE_API};
 pub(crate) use http::{Caller, Http, id, message};
 pub(crate) use log::{bodies_of, calls_of, events_of, without_takeovers};
 pub(crate) use process::Process;
