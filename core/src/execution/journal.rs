@@ -148,7 +148,9 @@ impl Journal {
         let (calls, totals, asks) = (suspension.calls, suspension.totals, suspension.asks);
         let row = SuspendRow { fence: fence_of(lease), totals, events, calls, asks };
         let outcome = self.statements.suspend(lease.session_id(), &row).await?;
-        lease.count_append();
+        if outcome == SuspendOutcome::Waiting {
+            lease.count_append(); // else nothing was written, and the end is the next write
+        }
         Ok(outcome)
     }
 }
