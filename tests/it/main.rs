@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod approvals_http;
+mod approvals_void;
+mod artifacts_orphans;
 mod dev;
 mod events_append;
 mod events_cut;
@@ -28,5 +30,8 @@ mod structure;
 mod support;
 mod tools_cancel;
 mod tools_main_job;
+mod tools_output;
+mod tools_pipeline;
 mod tools_recovery;
+mod tools_resume;
 mod torture;

@@ -8,7 +8,7 @@ use baton_api::{ApiState, Authenticator, Bind};
 use baton_core::agents;
 use baton_core::artifacts::ArtifactStore;
 use baton_core::clock::Clock;
-use baton_core::config::Config;
+use baton_core::config::{Config, Tools};
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
 use baton_core::policy::Profiles;
@@ -161,7 +161,9 @@ impl TestApp {
 
 /// A worker with the built-in tools and these.
 fn new_worker(config: &Config, pool: PgPool, tools: &[Arc<dyn Tool>], clock: Clock, faults: Faults) -> Worker {
-    let builtin = tools::Catalogue::builtin(config).unwrap();
+    // Which of them are disabled is asked of all together, below.
+    let builtin = Config { tools: Tools::default(), ..config.clone() };
+    let builtin = tools::Catalogue::builtin(&builtin).unwrap();
     let builtin = builtin.names().filter_map(|name| builtin.entry(name)).map(|entry| Arc::clone(&entry.tool));
     let pipeline = Pipeline {
         tools: tools::Catalogue::new(builtin.chain(tools.iter().cloned()).collect(), &config.tools.disabled).unwrap(),
