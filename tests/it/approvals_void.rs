@@ -191,3 +191,20 @@ async fn gate_c9_case_d10_what_is_edited_behind_our_back_is_not_executed() {
     }
     app.finish().await;
 }
+
+#[tokio::test]
+async fn gate_c9_case_d10_a_call_that_needs_nobody_is_not_made_with_edited_arguments_either() {
+    let app = start().await;
+    let run_id = app.http.start_run_of("trusted", "gate the second").await;
+    app.work().await;
+    Change::Rows(r#"UPDATE tool_invocations SET arguments = '{"tag":"edited"}' WHERE run_id = $1 AND call_index = 0"#)
+        .edit(&app, run_id)
+        .await;
+    app.http.resolve_all(run_id, "approve_once").await;
+    app.work().await;
+    assert_eq!(app.http.run(run_id).await["status"], "COMPLETED");
+    assert!(app.effects().iter().all(|effect| !effect.contains("edited")), "{:?}", app.effects());
+    let calls = ["test.idempotent FAILED", "demo.external_write COMPLETED", "test.idempotent COMPLETED"];
+    assert_eq!(calls_of(&app.pool, run_id).await, calls);
+    app.finish().await;
+}

@@ -36,39 +36,50 @@ impl Slow {
         if let Some(point) = pause {
             app.faults.arm(point, Action::Pause(Arc::clone(&gates.before_mark)), 1);
         }
-        let session_id = app.http.create_session("trusted").await;
-        let seconds = if stop == Stop::Deadline { 1 } else { 600 };
-        let body = json!({"content": [{"type": "text", "text": "slow batch"}], "limits": {"deadline_seconds": seconds}});
-        let (status, run) = app.http.post(&format!("/v1/sessions/{session_id}/messages"), &body).await;
-        assert_eq!(status, StatusCode::ACCEPTED, "{run}");
+        let run_id = stop.submit(&app, "slow batch").await;
         let execution = execute(&app.worker);
-        let run_id = id(&run["run_id"]);
-        let slow = Self { app, gates, run_id, execution, stop };
         match pause {
-            Some(point) => eventually("the point", || async { (!slow.app.faults.is_armed(point)).then_some(()) }).await,
-            None => slow.has_event("tool.call.started").await,
+            Some(point) => eventually("the point", || async { (!app.faults.is_armed(point)).then_some(()) }).await,
+            None => {
+                let started = || async { (!bodies_of(&app.pool, run_id, "tool.call.started").await.is_empty()).then_some(()) };
+                eventually("the call has started", started).await;
+            }
         }
-        slow
-    }
-
-    async fn has_event(&self, event: &str) {
-        let (pool, run_id) = (&self.app.pool, self.run_id);
-        eventually(event, || async { (!bodies_of(pool, run_id, event).await.is_empty()).then_some(()) }).await;
+        Self { app, gates, run_id, execution, stop }
     }
 
     /// The execution has been told.
     async fn stop(&self) {
-        match self.stop {
-            Stop::Cancel => {
-                assert_eq!(self.app.http.cancel(self.run_id).await.0, StatusCode::ACCEPTED);
-                self.app.worker.renew().await.unwrap(); // the heartbeat brings the request
-            }
-            Stop::Deadline => {
+        self.stop.ask(&self.app, self.run_id).await;
+        self.app.worker.renew().await.unwrap(); // the heartbeat brings a request
+    }
+
+    /// The run has been stopped with these calls and effects, the model was asked once, and the session goes on.
+    async fn ended(self, calls: [&str; 3], last: &[&str], effects: usize) {
+        self.execution.await.unwrap();
+        self.stop.has_ended(&self.app, self.run_id, calls, last, effects).await;
+        self.app.finish().await;
+    }
+}
+
+impl Stop {
+    async fn submit(self, app: &TestApp, text: &str) -> Uuid {
+        let session_id = app.http.create_session("trusted").await;
+        let seconds = if self == Self::Deadline { 1 } else { 600 };
+        let body = json!({"content": [{"type": "text", "text": text}], "limits": {"deadline_seconds": seconds}});
+        let (status, run) = app.http.post(&format!("/v1/sessions/{session_id}/messages"), &body).await;
+        assert_eq!(status, StatusCode::ACCEPTED, "{run}");
+        id(&run["run_id"])
+    }
+
+    async fn ask(self, app: &TestApp, run_id: Uuid) {
+        match self {
+            Self::Cancel => assert_eq!(app.http.cancel(run_id).await.0, StatusCode::ACCEPTED),
+            Self::Deadline => {
                 // The execution's own timer is set for the same moment; the rest is for a busy machine.
                 let query = "SELECT now() > deadline_at + interval '300 ms' FROM runs WHERE id = $1";
                 eventually("the deadline has passed", || async {
-                    let passed: bool =
-                        sqlx::query_scalar(query).bind(self.run_id).fetch_one(&self.app.pool).await.unwrap();
+                    let passed: bool = sqlx::query_scalar(query).bind(run_id).fetch_one(&app.pool).await.unwrap();
                     passed.then_some(())
                 })
                 .await;
@@ -76,25 +87,20 @@ impl Slow {
         }
     }
 
-    /// The run has been stopped with these calls and effects, the model was asked once, and the session goes on.
-    async fn ended(self, calls: [&str; 3], last: &[&str], effects: usize) {
-        self.execution.await.unwrap();
-        let run = self.app.http.run(self.run_id).await;
-        let (status, event) = match self.stop {
-            Stop::Cancel => ("CANCELLED", "run.cancelled"),
-            Stop::Deadline => ("FAILED", "run.failed"),
+    async fn has_ended(self, app: &TestApp, run_id: Uuid, calls: [&str; 3], last: &[&str], effects: usize) {
+        let run = app.http.run(run_id).await;
+        let (status, event, reason) = match self {
+            Self::Cancel => ("CANCELLED", "run.cancelled", Value::Null),
+            Self::Deadline => ("FAILED", "run.failed", json!("deadline_exceeded")),
         };
-        assert_eq!(run["status"], status, "{run}");
-        let reason = if self.stop == Stop::Deadline { json!("deadline_exceeded") } else { Value::Null };
-        assert_eq!(run["failure"]["reason"], reason);
-        assert_eq!(calls_of(&self.app.pool, self.run_id).await, calls);
-        let mut events = events_of(&self.app.pool, self.run_id).await;
+        assert_eq!((&run["status"], &run["failure"]["reason"]), (&json!(status), &reason), "{run}");
+        assert_eq!(calls_of(&app.pool, run_id).await, calls);
+        let mut events = events_of(&app.pool, run_id).await;
         events.retain(|event| event != "run.cancel_requested");
         assert_eq!(events.split_off(events.len() - last.len() - 1), [last, &[event]].concat());
         assert_eq!(run["usage"]["model_calls"], 1);
-        assert_eq!(self.app.effects().len(), effects);
-        goes_on(&self.app, &run).await;
-        self.app.finish().await;
+        assert_eq!(app.effects().len(), effects);
+        goes_on(app, &run).await;
     }
 }
 
@@ -145,26 +151,22 @@ async fn gate_c4_after_the_mark_the_call_ends_and_is_recorded_and_the_rest_is_no
 }
 
 #[tokio::test]
-async fn gate_c4_an_effect_of_a_lost_worker_is_uncertain_before_the_run_is_cancelled() {
+async fn gate_c4_an_effect_of_a_lost_worker_is_uncertain_before_the_run_is_stopped() {
     let app = TestApp::start_with_tools(|effects| test_tools(effects, &Gates::new()), |_| {}).await;
-    let faults = Faults::default();
-    faults.arm(Point::EffectSent, Action::Pause(Arc::new(Semaphore::new(0))), 1);
-    let doomed = app.another_worker(faults.clone()).await;
-    let run_id = app.http.start_run_of("trusted", "in order").await;
-    let execution = execute(&doomed);
-    eventually("the effect is out", || async { (!faults.is_armed(Point::EffectSent)).then_some(()) }).await;
-    assert_eq!(app.http.cancel(run_id).await.0, StatusCode::ACCEPTED);
-    execution.abort();
-    app.lose_workers(run_id).await;
-    app.work().await;
-
-    let run = app.http.run(run_id).await;
-    assert_eq!((&run["status"], &run["usage"]["model_calls"]), (&json!("CANCELLED"), &json!(1)), "{run}");
-    assert_eq!(calls_of(&app.pool, run_id).await, ["test.read COMPLETED", "test.write UNCERTAIN", "test.read CANCELLED"]);
-    let events = events_of(&app.pool, run_id).await;
-    assert!(events.ends_with(&["run.claimed", "run.resumed", "tool.call.uncertain", "run.cancelled"].map(String::from)), "{events:?}");
-    assert_eq!(app.effects().len(), 2, "of the first two calls");
-    goes_on(&app, &run).await;
+    for (stop, effects) in [(Stop::Cancel, 2), (Stop::Deadline, 4)] {
+        let faults = Faults::default();
+        faults.arm(Point::EffectSent, Action::Pause(Arc::new(Semaphore::new(0))), 1);
+        let doomed = app.another_worker(faults.clone()).await;
+        let run_id = stop.submit(&app, "in order").await;
+        let execution = execute(&doomed);
+        eventually("the effect is out", || async { (!faults.is_armed(Point::EffectSent)).then_some(()) }).await;
+        execution.abort(); // the process is gone, and never hears of it
+        stop.ask(&app, run_id).await;
+        app.lose_workers(run_id).await;
+        app.work().await;
+        let calls = ["test.read COMPLETED", "test.write UNCERTAIN", "test.read CANCELLED"];
+        stop.has_ended(&app, run_id, calls, &["run.claimed", "run.resumed", "tool.call.uncertain"], effects).await;
+    }
     app.finish().await;
 }
 

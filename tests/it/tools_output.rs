@@ -66,7 +66,9 @@ async fn tools_that_misbehave_fail_with_their_reason_and_the_run_goes_on() {
             "test.unknown UNCERTAIN",
             "test.fails FAILED",
             "test.panics FAILED",
+            "test.panics_late UNCERTAIN",
             "test.never FAILED",
+            "test.never_late UNCERTAIN",
             "test.too_long FAILED",
             "test.wrong FAILED",
         ]

@@ -58,6 +58,7 @@ enum Act {
     WriteAndFail(ReasonCode),
     /// Writes its line, and waits for other readers.
     Read,
+    /// After a mark, where its class has one.
     Panic,
     Never,
     Answer(Value),
@@ -79,8 +80,11 @@ pub(crate) fn test_tools(effects: &Path, gates: &Gates) -> Vec<Arc<dyn Tool>> {
         TestTool { spec, act, gates: gates.clone(), effects: effects.to_owned() }
     };
     let letters = |count| Act::Answer(Value::String("x".repeat(count)));
-    let mut never = tool("test.never", Act::Never, ReadOnly);
-    never.spec.timeout = Duration::from_millis(50);
+    let never = |name, idempotency| {
+        let mut never = tool(name, Act::Never, idempotency);
+        never.spec.timeout = Duration::from_millis(50);
+        never
+    };
     let tools = [
         tool("test.read", Act::Read, ReadOnly),
         tool("test.idempotent", Act::Write, Idempotent),
@@ -90,7 +94,9 @@ pub(crate) fn test_tools(effects: &Path, gates: &Gates) -> Vec<Arc<dyn Tool>> {
         tool("test.unknown", Act::WriteAndFail(ReasonCode::Unknown), NonIdempotent),
         tool("test.fails", Act::WriteAndFail(ReasonCode::ToolExecutionError), NonIdempotent),
         tool("test.panics", Act::Panic, ReadOnly),
-        never,
+        tool("test.panics_late", Act::Panic, NonIdempotent),
+        never("test.never", ReadOnly),
+        never("test.never_late", NonIdempotent),
         tool("test.long", Act::Answer(Value::String(long_text())), ReadOnly),
         tool("test.too_long", letters(OUTPUT_BYTES_MAX * 4 + 1), ReadOnly),
         tool("test.wrong", Act::Answer(json!({"not": "a text"})), ReadOnly),
@@ -158,8 +164,14 @@ impl Tool for TestTool {
                     self.append(arguments, &context);
                     self.gates.readers.wait().await;
                 }
-                Act::Panic => panic!("a tool of the tests panics"),
-                Act::Never => std::future::pending().await,
+                Act::Panic => {
+                    self.mark(&context).await?;
+                    panic!("a tool of the tests panics");
+                }
+                Act::Never => {
+                    self.mark(&context).await?;
+                    std::future::pending().await
+                }
                 Act::Answer(value) => return Ok(ToolAnswer::value(value.clone())),
             }
             Ok(ToolAnswer::value(json!("done")))
@@ -170,11 +182,13 @@ impl Tool for TestTool {
 
 impl TestTool {
     async fn write(&self, arguments: &Value, context: &ToolContext<'_>) -> Result<(), ReasonCode> {
-        if self.spec.idempotency.marks_effects() {
-            context.mark_effect_sent().await?;
-        }
+        self.mark(context).await?;
         self.append(arguments, context);
         context.faults.hit(Point::EffectSent).await.map_err(|_| ReasonCode::Unknown)
+    }
+
+    async fn mark(&self, context: &ToolContext<'_>) -> Result<(), ReasonCode> {
+        if self.spec.idempotency.marks_effects() { context.mark_effect_sent().await } else { Ok(()) }
     }
 
     fn append(&self, arguments: &Value, context: &ToolContext<'_>) {
