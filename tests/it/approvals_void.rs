@@ -38,8 +38,7 @@ enum Moment {
     Authorized,
 }
 
-const EDITED_ARGUMENTS: Change =
-    Change::Rows(r#"UPDATE tool_invocations SET arguments = '{"tag":"edited"}' WHERE run_id = $1"#);
+const EDITED_ARGUMENTS: Change = Change::Rows(r#"UPDATE tool_invocations SET arguments = '{"tag":"edited"}' WHERE run_id = $1"#);
 const FEWER_SCOPES: Change = Change::Rows("UPDATE runs SET scopes = array_remove(scopes, 'session.read') WHERE id = $1");
 const WITHOUT_THE_RIGHT: Change = Change::Rows("UPDATE runs SET scopes = array_remove(scopes, 'demo.write') WHERE id = $1");
 const OTHER_AGENT_VERSION: Change = Change::Rows("UPDATE approvals SET agent_version = '0' WHERE run_id = $1");
@@ -74,7 +73,8 @@ impl Change {
             Self::Policy(external_write, publication) => {
                 let default = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../policies/default.toml");
                 let text = std::fs::read_to_string(default).unwrap();
-                let text = text.replace("external_write = \"require_approval\"", &format!("external_write = \"{external_write}\""));
+                let text =
+                    text.replace("external_write = \"require_approval\"", &format!("external_write = \"{external_write}\""));
                 let text = text.replace("publication = \"require_approval\"", &format!("publication = \"{publication}\""));
                 std::fs::write(folder.path().join("default.toml"), text).unwrap();
                 config.policy.folder = Some(folder.path().to_owned());

@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 use uuid::Uuid;
 
 use crate::support::{
-    Everything, Http, OF_THE_API, RealApp, SHORT_LEASE, bodies_of, eventually, events_of, message, without_takeovers,
+    Everything, Http, OF_THE_API, RealApp, SHORT_LEASE, bodies_of, events_of, eventually, message, without_takeovers,
 };
 
 /// Deaths tried at once: each needs some dozen connections of the one Postgres that all tests share.
@@ -132,7 +132,8 @@ async fn survived(death: Death, undisturbed: &[String]) {
 /// Approves and answers as soon as the run waits, again where nobody answered, until it has completed.
 async fn person(http: &Http, pool: &sqlx::PgPool) -> Uuid {
     eventually("the run has completed", || async {
-        let (run_id, status): (Uuid, String) = sqlx::query_as("SELECT id, status FROM runs").fetch_optional(pool).await.unwrap()?;
+        let (run_id, status): (Uuid, String) =
+            sqlx::query_as("SELECT id, status FROM runs").fetch_optional(pool).await.unwrap()?;
         match status.as_str() {
             "COMPLETED" => return Some(run_id),
             "FAILED" | "CANCELLED" => panic!("the run is {status}: {:?}", events_of(pool, run_id).await),

@@ -52,8 +52,8 @@ async fn check(app: &TestApp, point: Point, nth: u32) {
     assert_eq!((run["status"].clone(), run["failure"]["reason"].clone()), expected, "{what}: {run}");
 
     let calls = calls_of(&app.pool, run["id"].as_str().unwrap().parse().unwrap()).await;
-    let writes = calls.iter().filter(|call| call.starts_with("demo.external_write"));
-    let write = writes.last().map(|call| call.split_once(' ').unwrap().1);
+    let write = calls.iter().rfind(|call| call.starts_with("demo.external_write"));
+    let write = write.map(|call| call.split_once(' ').unwrap().1);
     match app.effects().len() - before {
         0 => assert!(write != Some("COMPLETED"), "{what}: on record, and never done: {calls:?}"),
         1 => assert!(matches!(write, Some("COMPLETED" | "UNCERTAIN")), "{what}: done, and not on record: {calls:?}"),

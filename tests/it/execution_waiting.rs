@@ -55,7 +55,11 @@ async fn gate_c2_a_waiting_run_holds_no_lease_no_slot_no_transaction_and_no_memo
 
 async fn holds_nothing(app: &TestApp, run_id: Uuid) {
     let (owner, resume_after): (Option<Uuid>, Option<String>) =
-        sqlx::query_as("SELECT lease_owner, resume_after FROM runs WHERE id = $1").bind(run_id).fetch_one(&app.pool).await.unwrap();
+        sqlx::query_as("SELECT lease_owner, resume_after FROM runs WHERE id = $1")
+            .bind(run_id)
+            .fetch_one(&app.pool)
+            .await
+            .unwrap();
     assert_eq!((owner, resume_after), (None, None));
     assert_eq!(app.http.run(run_id).await["usage"]["model_calls"], json!(1));
     // The hub reads the events that it has just heard of, and sweeps of others run: nothing may stay.

@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::support::{Gates, TestApp, bodies_of, calls_of, eventually, events_of, id, test_tools};
+use crate::support::{Gates, TestApp, bodies_of, calls_of, events_of, eventually, id, test_tools};
 
 /// What stops a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

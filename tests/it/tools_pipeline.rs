@@ -70,7 +70,10 @@ async fn gate_c11_a_text_that_asks_for_an_action_leads_to_a_request_and_to_nothi
             app.work().await;
             let approvals = app.http.open_approvals(run_id).await;
             assert_eq!(approvals.len(), 1);
-            assert_eq!((&approvals[0]["tool_name"], &approvals[0]["arguments"]), (&json!("demo.external_write"), &json!({"content": "pwned"})));
+            assert_eq!(
+                (&approvals[0]["tool_name"], &approvals[0]["arguments"]),
+                (&json!("demo.external_write"), &json!({"content": "pwned"}))
+            );
             let asked = bodies_of(&app.pool, run_id, "approval.requested").await;
             assert_eq!(asked.len(), 1);
             assert_eq!(app.effects().len(), before, "nothing before a person has decided");
@@ -132,8 +135,7 @@ async fn a_turn_with_a_call_that_writes_runs_in_order() {
     assert_eq!(app.http.run(run_id).await["status"], "COMPLETED");
     let expected = ["started 0", "completed 0", "started 1", "completed 1", "started 2", "completed 2"];
     assert_eq!(course(&app, run_id).await, expected);
-    let tags: Vec<Value> =
-        app.effects().iter().map(|line| serde_json::from_str::<Value>(line).unwrap()["tag"].clone()).collect();
+    let tags: Vec<Value> = app.effects().iter().map(|line| serde_json::from_str::<Value>(line).unwrap()["tag"].clone()).collect();
     assert_eq!(tags, ["a", "b", "c"]);
     assert!(events_of(&app.pool, run_id).await.ends_with(&["run.completed".to_owned()]));
     app.finish().await;

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::support::{Gates, TestApp, bodies_of, calls_of, eventually, events_of, test_tools};
+use crate::support::{Gates, TestApp, bodies_of, calls_of, events_of, eventually, test_tools};
 
 async fn start(gates: &Gates) -> TestApp {
     TestApp::start_with_tools(|effects| test_tools(effects, gates), |_| {}).await

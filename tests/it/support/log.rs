@@ -19,9 +19,8 @@ pub(crate) async fn bodies_of(pool: &PgPool, run_id: Uuid, event_type: &str) -> 
 
 /// Its calls in order, each with the tool's name and its status.
 pub(crate) async fn calls_of(pool: &PgPool, run_id: Uuid) -> Vec<String> {
-    let query = sqlx::query_scalar(
-        "SELECT tool_name || ' ' || status FROM tool_invocations WHERE run_id = $1 ORDER BY step, call_index",
-    );
+    let query =
+        sqlx::query_scalar("SELECT tool_name || ' ' || status FROM tool_invocations WHERE run_id = $1 ORDER BY step, call_index");
     query.bind(run_id).fetch_all(pool).await.unwrap()
 }
 

@@ -134,7 +134,7 @@ fn spec(name: &'static str, idempotency: Idempotency) -> ToolSpec {
         risk: Risk::Low,
         idempotency,
         required_scopes: if is_reader { &[] } else { &[Scope::DemoWrite] },
-        timeout: Duration::from_secs(60),
+        timeout: Duration::from_secs(if is_reader { 5 } else { 60 }),
         max_output_bytes: OUTPUT_BYTES_MAX,
         parallel: if is_reader { Parallel::Allowed } else { Parallel::Never },
         kind: ToolKind::Capability,
@@ -170,7 +170,7 @@ impl Tool for TestTool {
                 }
                 Act::Never => {
                     self.mark(&context).await?;
-                    std::future::pending().await
+                    std::future::pending::<()>().await;
                 }
                 Act::Answer(value) => return Ok(ToolAnswer::value(value.clone())),
             }

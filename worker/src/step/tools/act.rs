@@ -7,7 +7,7 @@ use baton_core::events::{ArtifactCreated, Event, RunWaitingForUser, ToolCallComp
 use baton_core::execution::{Asks, CallStage, NewQuestion, PendingCall, answer_value};
 use baton_core::fault::Point;
 use baton_core::tools::pipeline::{CallResult, Executed};
-use baton_core::tools::{CallRows, Idempotency, Invocation, InvocationStatus, Moved, Parallel, Question, ReasonCode};
+use baton_core::tools::{CallRows, Entry, Idempotency, Invocation, InvocationStatus, Moved, Parallel, Question, ReasonCode};
 use futures::future::try_join_all;
 use tokio::sync::{mpsc, oneshot};
 
@@ -49,7 +49,7 @@ fn ready_of(context: &RunContext<'_>, pending: &PendingCall) -> Flow<Ready> {
 }
 
 fn is_parallel(context: &RunContext<'_>, call: &Ready) -> bool {
-    let spec = context.pipeline.tools.entry(&call.invocation.tool_name).map(|entry| entry.spec());
+    let spec = context.pipeline.tools.entry(&call.invocation.tool_name).map(Entry::spec);
     spec.is_some_and(|spec| spec.idempotency == Idempotency::ReadOnly && spec.parallel == Parallel::Allowed)
 }
 
