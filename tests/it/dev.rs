@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{Http, agents_folder, audit, eventually, pool, within};
+use crate::support::{Http, agents_folder, audit, eventually, policies_folder, pool, within};
 
 /// A second start: the cluster is there, and nothing is to be migrated.
 const SECOND_START: Duration = Duration::from_secs(2);
@@ -171,6 +171,7 @@ impl Folder {
         command.arg("--data-dir").arg(&self.data).arg("--ready-file").arg(self.ready_file());
         command.arg("--agents").arg(agents_folder()).args(arguments);
         command.env_remove("DATABASE_URL").env("RUST_LOG", "error");
+        command.env("BATON_POLICY__FOLDER", policies_folder()); // which the agents of the tests name
         command
     }
 

@@ -1,92 +1,18 @@
-//! Workers that die: at every fault point, in the middle of a step, and again and again under load. The runs end as if nothing
-//! had happened, and every follower gets each event exactly once.
+//! Workers that die in the middle of a step, and again and again under load. The runs end as if nothing had happened, and
+//! every follower gets each event exactly once.
 
 use std::cell::Cell;
 use std::convert::Infallible;
-use std::fmt;
-use std::os::unix::process::ExitStatusExt;
-use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use baton_core::clock::Clock;
-use baton_core::fault::Point;
-use futures::{FutureExt, StreamExt, future, stream};
+use futures::future;
 use nix::sys::signal::Signal;
 use uuid::Uuid;
 
-use crate::support::{Follower, Process, RealApp, SHORT_LEASE, TestApp, eventually, within};
+use crate::support::{Follower, Process, RealApp, SHORT_LEASE, TestApp, eventually, within, without_takeovers};
 
 const ANSWER: &str = "The answer is 1000.";
-
-/// Deaths tried at once: each needs some dozen connections of the one Postgres that all tests share.
-const DEATHS_AT_ONCE: usize = 8;
-
-/// Writes of a worker for one run of `work`.
-const WORK_APPENDS: u32 = 14;
-
-/// Where a worker dies: at the `nth` time that it comes by.
-#[derive(Debug, Clone, Copy)]
-struct Death {
-    point: Point,
-    nth: u32,
-}
-
-impl fmt::Display for Death {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}=kill@{}", self.point.name(), self.nth)
-    }
-}
-
-impl Death {
-    fn all() -> Vec<Self> {
-        Point::ALL.iter().flat_map(|point| Self::times(*point).iter().map(|nth| Self { point: *point, nth: *nth })).collect()
-    }
-
-    fn times(point: Point) -> &'static [u32] {
-        match point {
-            Point::AfterSubmit => &[], // the API's
-            Point::BeforeAppend | Point::AfterAppend => &[1, 2, 3, WORK_APPENDS],
-            Point::BeforeModel | Point::AfterModel | Point::BeforeTool | Point::AfterTool | Point::BeforeRenew => &[1, 2, 3],
-            _ => &[1],
-        }
-    }
-
-    /// A run that is still going when the worker comes by.
-    fn text(self) -> &'static str {
-        if self.point == Point::BeforeRenew { "slow work" } else { "work" }
-    }
-
-    /// One worker dies, another takes over.
-    async fn survived(self, undisturbed: &[String]) {
-        let app = RealApp::start(SHORT_LEASE).await;
-        let mut doomed = app.start_worker_with(&[("BATON_FAULTS", &self.to_string())]).await;
-        let run_id = app.http.start_run(self.text()).await;
-        let mut follower = Follower::new(&app.http, run_id);
-        let takeover = async {
-            assert_eq!(doomed.ended().await.signal(), Some(Signal::SIGKILL as i32));
-            app.start_worker().await
-        };
-        let (_worker, ()) = tokio::join!(takeover, follower.follow_to_end());
-        follower.assert_exactly_once(&app.pool).await;
-        assert_eq!(follower.answer(), ANSWER);
-        assert_eq!(without_takeovers(&follower.events()), undisturbed);
-        app.finish().await;
-    }
-}
-
-#[tokio::test]
-async fn kill_minus_nine_at_every_fault_point() {
-    let undisturbed = undisturbed().await;
-    let failed: Vec<String> = stream::iter(Death::all())
-        .map(async |death| {
-            AssertUnwindSafe(death.survived(&undisturbed)).catch_unwind().await.map_err(|_| death.to_string()).err()
-        })
-        .buffer_unordered(DEATHS_AT_ONCE)
-        .filter_map(future::ready)
-        .collect()
-        .await;
-    assert!(failed.is_empty(), "not survived, see above: {failed:?}");
-}
 
 /// The events of `work` when nobody dies.
 async fn undisturbed() -> Vec<String> {
@@ -98,21 +24,6 @@ async fn undisturbed() -> Vec<String> {
     let events = follower.events().into_iter().map(str::to_owned).collect();
     app.finish().await;
     events
-}
-
-/// What is left of a log without the traces of takeovers: the new claims, and the requests that had been cut off.
-fn without_takeovers(events: &[&str]) -> Vec<String> {
-    let mut kept: Vec<String> = Vec::new();
-    let mut taken_over = false;
-    for event in events {
-        match *event {
-            "run.requeued" => taken_over = true,
-            "run.claimed" | "run.resumed" if taken_over => {}
-            "model.request.started" if kept.last().is_some_and(|last| last == event) => {}
-            event => kept.push(event.to_owned()),
-        }
-    }
-    kept
 }
 
 #[tokio::test]

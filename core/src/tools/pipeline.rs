@@ -169,10 +169,17 @@ impl Pipeline {
         self.faults.hit(Point::ArgumentsValidated).await?; // 4
 
         let invocation = self.identify(on_behalf, proposed, entry)?;
-        if let (Some(before), Some(approval)) = (before, approval)
-            && let Some(void) = revalidate::void(before, approval, &invocation, on_behalf)
-        {
-            return Ok(denied(Some(invocation), ReasonCode::ApprovalInvalidated, on_behalf.policy.as_ref(), Some(void)));
+        match (before, approval) {
+            (Some(before), Some(approval)) => {
+                if let Some(void) = revalidate::void(before, approval, &invocation, on_behalf) {
+                    return Ok(denied(Some(invocation), ReasonCode::ApprovalInvalidated, on_behalf.policy.as_ref(), Some(void)));
+                }
+            }
+            // Nobody was asked; but the tool is given what the row has, and that must be what the model has asked for.
+            (Some(before), None) if before.arguments != invocation.arguments => {
+                return Ok(Assessment::Failed { reason: ReasonCode::InvalidArguments });
+            }
+            _ => {}
         }
         self.faults.hit(Point::ArgumentsHashed).await?; // 5
 

@@ -1,5 +1,6 @@
 //! Everything in this process: the router on a real socket, a worker that the test drives, a real database.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use baton_api::{ApiState, Authenticator, Bind};
 use baton_core::agents;
 use baton_core::artifacts::ArtifactStore;
 use baton_core::clock::Clock;
-use baton_core::config::Config;
+use baton_core::config::{Config, Tools};
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
 use baton_core::policy::Profiles;
@@ -25,6 +26,7 @@ use uuid::Uuid;
 use super::audit::audit;
 use super::database::TestDatabase;
 use super::http::Http;
+use super::wait::eventually;
 
 const EFFECTS_FILE: &str = "effects.log";
 
@@ -52,11 +54,14 @@ impl TestApp {
     }
 
     pub(crate) async fn start_with(adjust: impl FnOnce(&mut Config)) -> Self {
-        Self::start_with_tools(Vec::new(), adjust).await
+        Self::start_with_tools(|_| Vec::new(), adjust).await
     }
 
-    /// Its worker has these tools beside those that are built in.
-    pub(crate) async fn start_with_tools(tools: Vec<Arc<dyn Tool>>, adjust: impl FnOnce(&mut Config)) -> Self {
+    /// Its worker has these tools beside those that are built in; they are made for its file of effects.
+    pub(crate) async fn start_with_tools(
+        tools: impl FnOnce(&Path) -> Vec<Arc<dyn Tool>>,
+        adjust: impl FnOnce(&mut Config),
+    ) -> Self {
         let database = TestDatabase::create().await;
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config { database: database.config(), ..Config::default() };
@@ -64,6 +69,7 @@ impl TestApp {
         config.policy.folder = Some(super::policies_folder());
         config.artifacts.folder = folder.path().join("artifacts");
         config.demo.effects_file = Some(folder.path().join(EFFECTS_FILE));
+        let tools = tools(&folder.path().join(EFFECTS_FILE));
         adjust(&mut config);
         let (clock, faults) = (Clock::system(), Faults::default());
         let (services, url, shutdown, server) = serve(&config, &clock, &faults).await;
@@ -108,7 +114,11 @@ impl TestApp {
 
     /// What `demo.external_write` and the tools of the test have done, each line an effect.
     pub(crate) fn effects(&self) -> Vec<String> {
-        super::effects(&self.folder.path().join(EFFECTS_FILE))
+        super::effects(&self.effects_file())
+    }
+
+    pub(crate) fn effects_file(&self) -> PathBuf {
+        self.folder.path().join(EFFECTS_FILE)
     }
 
     /// Executes what is due until nothing is. Nobody else renews the worker's lease, without which it claims nothing.
@@ -148,6 +158,20 @@ impl TestApp {
         assert_eq!(query.execute(&self.pool).await.unwrap().rows_affected(), 1, "{asked:?} {id}");
     }
 
+    /// Every worker's process is gone, as far as the database can tell; the test's own starts over, and finds their runs.
+    pub(crate) async fn lose_workers(&self, run_id: Uuid) {
+        self.expire_workers().await;
+        self.worker.renew().await.unwrap(); // declared dead with the others
+        eventually("nobody owns the run", || async {
+            self.worker.sweep().await.unwrap();
+            self.worker.renew().await.unwrap();
+            let query = sqlx::query_scalar("SELECT lease_owner IS NULL FROM runs WHERE id = $1").bind(run_id);
+            let is_free: bool = query.fetch_one(&self.pool).await.unwrap();
+            is_free.then_some(())
+        })
+        .await;
+    }
+
     /// Ends the test: the audit, then the database goes.
     pub(crate) async fn finish(self) {
         audit(&self.pool).await;
@@ -172,7 +196,9 @@ pub(crate) enum Asked {
 
 /// A worker with the built-in tools and these.
 fn new_worker(config: &Config, pool: PgPool, tools: &[Arc<dyn Tool>], clock: Clock, faults: Faults) -> Worker {
-    let builtin = tools::Catalogue::builtin(config).unwrap();
+    // Which of them are disabled is asked of all together, below.
+    let builtin = Config { tools: Tools::default(), ..config.clone() };
+    let builtin = tools::Catalogue::builtin(&builtin).unwrap();
     let builtin = builtin.names().filter_map(|name| builtin.entry(name)).map(|entry| Arc::clone(&entry.tool));
     let pipeline = Pipeline {
         tools: tools::Catalogue::new(builtin.chain(tools.iter().cloned()).collect(), &config.tools.disabled).unwrap(),

@@ -70,7 +70,11 @@ impl Http {
 
     /// A new session of the agent `test`, and a run in it.
     pub(crate) async fn start_run(&self, text: &str) -> Uuid {
-        let session_id = self.create_session("test").await;
+        self.start_run_of("test", text).await
+    }
+
+    pub(crate) async fn start_run_of(&self, agent_id: &str, text: &str) -> Uuid {
+        let session_id = self.create_session(agent_id).await;
         self.submit(session_id, text).await
     }
 

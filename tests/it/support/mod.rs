@@ -3,21 +3,27 @@
 mod app;
 mod audit;
 mod database;
+mod everything;
 mod http;
+mod log;
 mod process;
 mod real;
 mod stream;
 mod terminal;
+mod tools;
 mod wait;
 
 pub(crate) use app::{Asked, TestApp};
 pub(crate) use audit::{audit, violations};
 pub(crate) use database::{TestDatabase, pool};
+pub(crate) use everything::{Everything, OF_THE_API};
 pub(crate) use http::{Caller, Http, id, message};
+pub(crate) use log::{bodies_of, calls_of, events_of, without_takeovers};
 pub(crate) use process::Process;
 pub(crate) use real::{RealApp, SHORT_LEASE};
 pub(crate) use stream::{Follower, Frame, parse_frames};
 pub(crate) use terminal::Terminal;
+pub(crate) use tools::{Gates, LETTER, OUTPUT_BYTES_MAX, changed_write, long_text, test_tools};
 pub(crate) use wait::{DEADLINE, eventually, within};
 
 use std::path::{Path, PathBuf};

@@ -68,6 +68,12 @@ impl RealApp {
         self.api = Some(self.start_api(&address).await.0);
     }
 
+    /// Waits for the death of the API that a fault brings, and starts it again where it was.
+    pub(crate) async fn replace_api(&mut self) {
+        self.api.as_mut().unwrap().ended().await;
+        self.restart_api().await;
+    }
+
     pub(crate) fn kill_api(&mut self) {
         self.api.take().unwrap().kill();
     }
