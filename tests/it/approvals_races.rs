@@ -11,7 +11,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Asked, Caller, TestApp, id};
+use crate::support::{Asked, Caller, TestApp, id, policies_folder};
 
 /// Runs of a race: each is a round.
 const ROUNDS: usize = 40;
@@ -189,6 +189,7 @@ async fn case_d13_nobody_approves_what_they_asked_for_where_the_profile_says_so(
         .replace("require_distinct_approver = false", "require_distinct_approver = true");
     assert!(strict.contains("= true"), "{strict}");
     std::fs::write(folder.path().join("default.toml"), strict).unwrap();
+    std::fs::copy(policies_folder().join("trusted.toml"), folder.path().join("trusted.toml")).unwrap();
     let app = TestApp::start_with(|config| config.policy.folder = Some(folder.path().to_owned())).await;
 
     let waiting = waiting(&app, "publish news", 2).await;
