@@ -9,6 +9,7 @@ mod approvals_void;
 mod artifacts;
 mod artifacts_orphans;
 mod chaos;
+mod clients;
 mod dev;
 mod events_append;
 mod events_cut;
