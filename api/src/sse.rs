@@ -98,7 +98,7 @@ impl Writer {
                 Ok(Some(Ok(frames))) => Some(self.take(&frames)),
                 Ok(Some(Err(error))) => Some(self.fail(&error)),
                 // No layer's net reaches into a body.
-                Err(panic) => Some(self.fail(&error::panic_error(&*panic))),
+                Err(_) => Some(self.fail(&error::panic_error())),
                 Ok(None) => None,
             },
             () = tokio::time::sleep(self.heartbeat) => Some(HEARTBEAT_CHUNK),

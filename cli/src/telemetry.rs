@@ -1,6 +1,7 @@
 //! Logs: to stderr, text on a terminal and JSON otherwise. stdout is for results.
 
 use std::io::{IsTerminal, stderr};
+use std::panic::{self, PanicHookInfo};
 
 use tracing_subscriber::EnvFilter;
 
@@ -15,4 +16,13 @@ pub(crate) fn start(is_server: bool) {
     } else {
         logs.json().flatten_event(true).init();
     }
+    if is_server {
+        panic::set_hook(Box::new(log_panic));
+    }
+}
+
+/// Where it happened, and not what it said: a panic's words may repeat what people, models or the database said.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let place = panic.location().map(ToString::to_string).unwrap_or_default();
+    tracing::error!(place, "panicked");
 }

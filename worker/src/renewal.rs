@@ -124,14 +124,25 @@ impl Renewal {
     }
 }
 
-/// Runs that the database says are ours and that nobody here executes: the answer to their claim was lost, or their log does
-/// not read for the moment. One that has ended meanwhile is left alone.
+/// Claims of a run after which it is handed back for later, where it is handed back by this way at all: one that panics whenever
+/// it is loaded must not be claimed at every renewal until its deadline.
+const PROMPT_CLAIMS_MAX: i32 = 3;
+const STRAY_DELAY: Duration = Duration::from_secs(30);
+
+/// Runs that the database says are ours and that nobody here executes: the answer to their claim was lost, or they cannot be
+/// executed for the moment. One that has ended meanwhile is left alone.
 async fn hand_back(queue: Queue, worker_id: Uuid, strays: Vec<(Uuid, i32)>) {
-    match queue.release(worker_id, &strays, Duration::ZERO).await {
-        Ok(0) => {}
-        Ok(count) => tracing::warn!(count, runs = ?strays, "owned and executed by nobody here: handed back"),
-        Err(error) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "strays were not handed back; the next renewal tries again");
+    let (prompt, later): (Vec<_>, Vec<_>) = strays.into_iter().partition(|(_, epoch)| *epoch <= PROMPT_CLAIMS_MAX);
+    for (runs, delay) in [(prompt, Duration::ZERO), (later, STRAY_DELAY)] {
+        match queue.release(worker_id, &runs, delay).await {
+            Ok(0) => {}
+            Ok(count) => tracing::warn!(count, ?runs, "owned and executed by nobody here: handed back"),
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "strays were not handed back; the next renewal tries again"
+                );
+            }
         }
     }
 }

@@ -206,6 +206,15 @@ impl RunContext<'_> {
         }
     }
 
+    /// The same for what must not stop half-way: only a lost lease ends it.
+    pub(crate) async fn still_ours(&self) -> Flow<()> {
+        tokio::select! {
+            biased;
+            reason = self.control.stopped_by(StopReason::Fenced) => Err(reason.into()),
+            () = self.renewal.fresh() => Ok(()),
+        }
+    }
+
     pub(crate) async fn fault(&self, point: Point) -> Flow<()> {
         self.faults.hit(point).await.map_err(Outcome::from)
     }

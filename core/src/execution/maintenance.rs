@@ -99,10 +99,16 @@ impl Maintenance {
         if !dead.is_empty() {
             tracing::warn!(workers = ?dead, "workers did not renew their leases; their runs go back to the queue");
         }
-        let lost = settle::requeue_lost(conn, self.lease_losses_max).await?;
-        let due = settle::clear_due(conn).await?;
-        let overdue = settle::fail_overdue(conn).await?;
-        let repaired = if is_repair_due { settle::repair_waiting(conn).await? } else { Vec::new() };
+        // One that fails must not keep the others from their work: each is tried, and the first error is the pass's.
+        let lost = settle::requeue_lost(conn, self.lease_losses_max).await;
+        let due = settle::clear_due(conn).await;
+        let overdue = settle::fail_overdue(conn).await;
+        let repaired = if is_repair_due { settle::repair_waiting(conn).await } else { Ok(Vec::new()) };
+        let mut failed_sweep = None;
+        let lost = done(lost, &mut failed_sweep);
+        let due = done(due, &mut failed_sweep);
+        let overdue = done(overdue, &mut failed_sweep);
+        let repaired = done(repaired, &mut failed_sweep);
         for run in &lost {
             tracing::warn!(run_id = %run.run_id, failed = run.failed, "a run lost its worker");
         }
@@ -121,6 +127,9 @@ impl Maintenance {
         if due > 0 || lost.iter().any(|run| !run.failed) || repaired.iter().any(|run| run.requeued) {
             self.notifier.send([Hint::Queue]);
         }
+        if let Some(error) = failed_sweep {
+            return Err(error);
+        }
         let failed = lost.iter().filter(|run| run.failed).count();
         Ok(Swept {
             workers_marked_dead: dead.len(),
@@ -129,6 +138,15 @@ impl Maintenance {
             runs_repaired: repaired.len(),
         })
     }
+}
+
+/// What a sweep did; nothing where it failed.
+fn done<T: Default>(swept: Result<T, Error>, first_error: &mut Option<Error>) -> T {
+    swept.unwrap_or_else(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "a sweep failed");
+        first_error.get_or_insert(error);
+        T::default()
+    })
 }
 
 async fn forget_dead_workers(pool: &PgPool) -> Result<(), Error> {

@@ -184,6 +184,9 @@ impl Queue {
     /// # Errors
     /// The database's.
     pub async fn release(&self, worker_id: Uuid, runs: &[(Uuid, i32)], delay: Duration) -> Result<usize, Error> {
+        if runs.is_empty() {
+            return Ok(0);
+        }
         let (ids, epochs): (Vec<Uuid>, Vec<i32>) = runs.iter().copied().unzip();
         let released = sqlx::query!(
             r#"

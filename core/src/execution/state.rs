@@ -153,7 +153,9 @@ impl RunState {
                 self.close_call(event, &uncertain.call_id)?;
             }
             Event::ApprovalRequested(asked) => {
-                self.open_call(event, &asked.call_id)?.approval = Some(AskedApproval { id: asked.approval_id, decision: None });
+                let call = self.open_call(event, &asked.call_id)?;
+                call.approval = Some(AskedApproval { id: asked.approval_id, decision: None });
+                call.stage = CallStage::Proposed; // also where it had been authorized under another policy
             }
             Event::ApprovalResolved(resolved) => self.resolve_approval(event, resolved.approval_id, resolved.decision)?,
             Event::RunWaitingForApproval(_) => self.become_status(event, RunStatus::WaitingForApproval)?,

@@ -52,7 +52,7 @@ impl Because {
             Self::QueuedBehind => "A worker takes it as soon as it has a free slot and has taken what came before.",
             Self::TenantAtCapacity => "It is taken when another run of the tenant has ended or waits.",
             Self::NoWorkerForClass => "Start a worker with slots for this priority: none is running.",
-            Self::BackingOff => "It lost its workers more than once, and is due again at the time given.",
+            Self::BackingOff => "It is due again at the time given, after its worker was lost or could not read its log.",
             Self::Executing => "A worker executes it; follow its events to see how far it is.",
             Self::WaitingForApproval => "Somebody has to approve or deny what it wants to do.",
             Self::WaitingForUser => "Its user has to answer its question.",

@@ -12,7 +12,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ use crate::artifacts::{ArtifactStore, ArtifactWriter, NewArtifact};
 use crate::canonical;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::events::ToolCall;
+use crate::events::{Decision as PersonsDecision, ToolCall};
 use crate::fault::{Faults, Point};
 use crate::policy::{Action, Decision, Effect, Policy, Profiles};
 use crate::principal::Principal;
@@ -31,7 +31,7 @@ use crate::tools::excerpt::excerpt;
 use crate::tools::failure::ReasonCode;
 use crate::tools::invocation::{ApprovedFor, CallIdentity, Invocation, InvocationStatus};
 use crate::tools::revalidate::{self, Void};
-use crate::tools::spec::{Risk, ToolSpec};
+use crate::tools::spec::{Risk, ToolKind, ToolSpec};
 use crate::tools::tool::{Question, ToolAnswer, ToolContext};
 
 /// Bytes of a call's arguments in canonical form, which may be longer than what the model wrote.
@@ -71,6 +71,8 @@ pub struct Proposed<'a> {
     pub invocation_id: Uuid,
     /// [`arguments_of`] the call.
     pub arguments: &'a Value,
+    /// What a person said of it, as the log has it.
+    pub decision: Option<PersonsDecision>,
     /// Its row, where it has been through this before.
     pub before: Option<&'a Invocation>,
 }
@@ -109,6 +111,8 @@ pub enum Executed {
     /// The run is to wait for its user.
     Asked(Question),
     Failed(ReasonCode),
+    /// It was done, and its result cannot be used.
+    Unusable(ReasonCode),
 }
 
 /// A result as it is recorded and shown.
@@ -118,6 +122,13 @@ pub struct CallResult {
     /// The value is an excerpt; the artifact has the whole.
     pub truncated: bool,
     pub artifact: Option<NewArtifact>,
+}
+
+impl CallResult {
+    /// Of a call that was done and whose result is lost: the effect is not to be repeated for it.
+    pub fn unusable(reason: ReasonCode) -> Self {
+        Self { value: json!({"done": true, "result_lost": reason}), truncated: true, artifact: None }
+    }
 }
 
 /// The arguments of a call in canonical form; null where the model's text is not a JSON object, or too long.
@@ -136,9 +147,10 @@ impl Pipeline {
     /// # Errors
     /// Where a test wants one.
     pub async fn assess(&self, on_behalf: &OnBehalf, proposed: Proposed<'_>) -> Result<Assessment, Error> {
-        let Proposed { call, arguments, before, .. } = proposed;
+        let Proposed { call, arguments, decision: said, before, .. } = proposed;
         let approval = before.and_then(|before| before.approval.as_ref());
-        if approval.is_some_and(|approval| approval.status == ApprovalStatus::Denied) {
+        let is_denied = |approval: &ApprovedFor| approval.status == ApprovalStatus::Denied || said == Some(PersonsDecision::Deny);
+        if approval.is_some_and(is_denied) {
             return Ok(denied(before.cloned(), ReasonCode::ApprovalDenied, on_behalf.policy.as_ref(), None));
         }
         let failed = |reason, void| match approval {
@@ -184,14 +196,17 @@ impl Pipeline {
         self.faults.hit(Point::ArgumentsHashed).await?; // 5
 
         let Some(policy) = &on_behalf.policy else {
-            return Ok(denied(Some(invocation), ReasonCode::ToolPolicyDenied, None, None));
+            return Ok(match approval {
+                Some(_) => denied(Some(invocation), ReasonCode::ApprovalInvalidated, None, Some(Void::PolicyChanged)),
+                None => denied(Some(invocation), ReasonCode::ToolPolicyDenied, None, None),
+            });
         };
         let spec = entry.spec();
         let action = Action { tool_name: spec.name, side_effect: spec.side_effect, risk: spec.risk, arguments };
         let decision = policy.decide(&action);
         self.faults.hit(Point::PolicyDecided).await?; // 6
 
-        let assessment = with_approval(spec, invocation, decision, approval);
+        let assessment = with_approval(spec, invocation, decision, approval, said);
         self.faults.hit(Point::ApprovalChecked).await?; // 7
         Ok(assessment)
     }
@@ -265,7 +280,8 @@ impl Pipeline {
             Ok(ToolAnswer::Result { value, artifact }) => {
                 self.complete(entry, &artifacts, CallResult { value, truncated: false, artifact }).await
             }
-            Ok(ToolAnswer::Ask(question)) => Ok(Executed::Asked(question)),
+            Ok(ToolAnswer::Ask(question)) if entry.spec().kind == ToolKind::Control => Ok(Executed::Asked(question)),
+            Ok(ToolAnswer::Ask(_)) => Ok(Executed::Unusable(ReasonCode::ToolResultInvalid)),
             Err(reason) => Ok(Executed::Failed(reason)),
         }
     }
@@ -287,10 +303,10 @@ impl Pipeline {
         let size = text.as_ref().map_or(0, String::len);
         let max = entry.spec().max_output_bytes;
         if text.is_err() || !entry.result_fits(&result.value) {
-            return Ok(Executed::Failed(ReasonCode::ToolResultInvalid));
+            return Ok(Executed::Unusable(ReasonCode::ToolResultInvalid));
         }
         if size > max * CUT_OFF_FACTOR {
-            return Ok(Executed::Failed(ReasonCode::ToolOutputTooLarge));
+            return Ok(Executed::Unusable(ReasonCode::ToolOutputTooLarge));
         }
         self.faults.hit(Point::ResultValidated).await?; // 11
         let fitted = match text {
@@ -298,12 +314,18 @@ impl Pipeline {
             _ => Ok(result),
         };
         self.faults.hit(Point::ResultFitted).await?; // 12
-        Ok(fitted.map_or_else(Executed::Failed, Executed::Completed))
+        Ok(fitted.map_or_else(Executed::Unusable, Executed::Completed))
     }
 }
 
 /// Step 7: what the policy says, with what a person said.
-fn with_approval(spec: &ToolSpec, invocation: Invocation, decision: Decision, approval: Option<&ApprovedFor>) -> Assessment {
+fn with_approval(
+    spec: &ToolSpec,
+    invocation: Invocation,
+    decision: Decision,
+    approval: Option<&ApprovedFor>,
+    said: Option<PersonsDecision>,
+) -> Assessment {
     let Decision { effect, reason_code, policy_version, .. } = decision.clone();
     let denied = |invocation, reason, void, policy_version| Assessment::Denied {
         invocation: Some(invocation),
@@ -317,17 +339,19 @@ fn with_approval(spec: &ToolSpec, invocation: Invocation, decision: Decision, ap
         (Effect::RequireApproval, None) => {
             Assessment::NeedsApproval { invocation, decision, risk: spec.risk, action_summary: summary(spec) }
         }
-        (Effect::RequireApproval, Some(approval))
-            if approval.status == ApprovalStatus::Approved && approval.policy_version == policy_version =>
-        {
+        (Effect::RequireApproval, Some(approval)) if is_approved(approval, said) && approval.policy_version == policy_version => {
             Assessment::Authorized { invocation, reason_code: "approved", policy_version }
         }
         (_, Some(approval)) => {
-            let is_approved = approval.status == ApprovalStatus::Approved;
-            let void = if is_approved { Void::PolicyChanged } else { Void::NotApproved };
+            let void = if is_approved(approval, said) { Void::PolicyChanged } else { Void::NotApproved };
             denied(invocation, ReasonCode::ApprovalInvalidated, Some(void), policy_version)
         }
     }
+}
+
+/// Log and row have to agree: neither alone is a person's word.
+fn is_approved(approval: &ApprovedFor, said: Option<PersonsDecision>) -> bool {
+    approval.status == ApprovalStatus::Approved && said == Some(PersonsDecision::ApproveOnce)
 }
 
 /// One line for people; the tool's name and the arguments stand beside it.

@@ -6,7 +6,7 @@ use jsonschema::Validator;
 use serde_json::Value;
 
 use crate::canonical;
-use crate::tools::spec::{Idempotency, Parallel, SideEffect, ToolSpec};
+use crate::tools::spec::{Idempotency, Parallel, SideEffect, ToolKind, ToolSpec};
 
 const NAME_BYTES_MAX: usize = 128;
 
@@ -66,6 +66,10 @@ fn problems(spec: &ToolSpec) -> Vec<String> {
     check(
         spec.parallel == Parallel::Never || spec.idempotency == Idempotency::ReadOnly,
         "parallel: only what is `read_only` runs beside others",
+    );
+    check(
+        spec.kind == ToolKind::Capability || (spec.parallel == Parallel::Never && !spec.idempotency.marks_effects()),
+        "kind: what acts on its run runs alone, and does nothing outside",
     );
     problems
 }

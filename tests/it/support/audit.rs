@@ -30,6 +30,15 @@ const INVARIANTS: &[(&str, &str)] = &[
         "SELECT count(*) FROM runs r WHERE (r.status = 'WAITING_FOR_USER')::int <> (SELECT count(*) FROM questions q WHERE q.run_id = r.id AND q.status = 'OPEN')",
     ),
     (
+        "a run waits with a call under way",
+        "SELECT count(*) FROM runs r JOIN tool_invocations i ON i.run_id = r.id WHERE r.status LIKE 'WAITING%' AND i.status = 'RUNNING'",
+    ),
+    (
+        "a call is open in a run that has ended",
+        "SELECT count(*) FROM runs r JOIN tool_invocations i ON i.run_id = r.id
+           WHERE r.finished_at IS NOT NULL AND i.status IN ('PROPOSED', 'WAITING', 'AUTHORIZED', 'RUNNING')",
+    ),
+    (
         "a closed session has an unfinished run",
         "SELECT count(*) FROM runs r JOIN sessions s ON s.id = r.session_id WHERE r.finished_at IS NULL AND s.status = 'CLOSED'",
     ),

@@ -56,6 +56,10 @@ enum Act {
     WriteSlowly,
     /// Marks, writes its line, and cannot say that it did.
     WriteAndFail(ReasonCode),
+    /// Marks, writes its line, and answers something.
+    WriteAndAnswer(Value),
+    /// Does nothing, and says so.
+    Refuse,
     /// Writes its line, and waits for other readers.
     Read,
     /// After a mark, where its class has one.
@@ -99,6 +103,7 @@ pub(crate) fn test_tools(effects: &Path, gates: &Gates) -> Vec<Arc<dyn Tool>> {
         never("test.never_late", NonIdempotent),
         tool("test.long", Act::Answer(Value::String(long_text())), ReadOnly),
         tool("test.too_long", letters(OUTPUT_BYTES_MAX * 4 + 1), ReadOnly),
+        tool("test.wrong_late", Act::WriteAndAnswer(json!({"not": "a text"})), NonIdempotent),
         tool("test.wrong", Act::Answer(json!({"not": "a text"})), ReadOnly),
         tool("test.letter", Act::Answer(json!(LETTER)), ReadOnly),
     ];
@@ -110,6 +115,12 @@ pub(crate) fn changed_write(effects: &Path, change: impl FnOnce(&mut ToolSpec)) 
     let mut spec = spec("test.write", Idempotency::NonIdempotent);
     change(&mut spec);
     Arc::new(TestTool { spec, act: Act::Write, gates: Gates::new(), effects: effects.to_owned() })
+}
+
+/// `test.conditional` alone, whose service cannot be reached any more.
+pub(crate) fn unreachable_conditional(effects: &Path) -> Arc<dyn Tool> {
+    let spec = spec("test.conditional", Idempotency::ConditionallyIdempotent);
+    Arc::new(TestTool { spec, act: Act::Refuse, gates: Gates::new(), effects: effects.to_owned() })
 }
 
 /// Characters of several bytes everywhere, so that a cut at any byte would hit one; head and tail can be told apart.
@@ -161,6 +172,11 @@ impl Tool for TestTool {
                     self.write(arguments, &context).await?;
                     return Err(*reason);
                 }
+                Act::WriteAndAnswer(value) => {
+                    self.write(arguments, &context).await?;
+                    return Ok(ToolAnswer::value(value.clone()));
+                }
+                Act::Refuse => return Err(ReasonCode::ToolExecutionError),
                 Act::Read => {
                     self.append(arguments, &context);
                     self.gates.readers.wait().await;

@@ -31,8 +31,9 @@ pub(crate) struct Turn {
 pub(crate) struct Assembler {
     text: String,
     calls: BTreeMap<u32, ToolCall>,
-    /// More came than is kept.
-    overflowed: bool,
+    /// More came than is kept, of the text or of the call at an index.
+    is_text_full: bool,
+    full_calls: BTreeMap<u32, bool>,
 }
 
 impl Assembler {
@@ -41,7 +42,7 @@ impl Assembler {
         match event {
             ModelEvent::ReasoningDelta(_) => None,
             ModelEvent::TextDelta(text) => {
-                self.overflowed |= !push_within(&mut self.text, &text, TEXT_BYTES_MAX);
+                push_within(&mut self.text, &text, TEXT_BYTES_MAX, &mut self.is_text_full);
                 None
             }
             ModelEvent::ToolCallDelta { index, call_id, name, arguments } => {
@@ -53,7 +54,8 @@ impl Assembler {
                 }
                 let call =
                     self.calls.entry(index).or_insert_with(|| ToolCall { arguments_raw: String::new(), call_id, index, name });
-                self.overflowed |= !push_within(&mut call.arguments_raw, &arguments, ARGUMENTS_BYTES_MAX);
+                let is_full = self.full_calls.entry(index).or_default();
+                push_within(&mut call.arguments_raw, &arguments, ARGUMENTS_BYTES_MAX, is_full);
                 None
             }
             ModelEvent::Completed { stop, usage } => Some(std::mem::take(self).finish(stop, usage)),
@@ -66,7 +68,7 @@ impl Assembler {
             return Err(ModelError::Empty);
         }
         let (text, cut) = fit(&self.text, TEXT_BYTES_MAX);
-        let mut truncated = cut || self.overflowed;
+        let mut truncated = cut || self.is_text_full || self.full_calls.values().any(|is_full| *is_full);
         let mut tool_calls: Vec<ToolCall> = self.calls.into_values().collect();
         if has_duplicate_ids(&tool_calls) {
             return Err(ModelError::Protocol); // a result could not be told apart from another's
@@ -82,13 +84,13 @@ impl Assembler {
     }
 }
 
-/// Takes no more than would be kept: a model that never stops must not fill the memory. False: something was left out.
-fn push_within(text: &mut String, more: &str, bytes_max: usize) -> bool {
-    let fits = text.len() + more.len() <= bytes_max;
-    if fits {
+/// Takes no more than would be kept: a model that never stops must not fill the memory. After the first piece that is left out
+/// none is taken: a hole in arguments could leave other arguments, while their beginning is never a whole object.
+fn push_within(text: &mut String, more: &str, bytes_max: usize, is_full: &mut bool) {
+    *is_full |= text.len() + more.len() > bytes_max;
+    if !*is_full {
         text.push_str(more);
     }
-    fits
 }
 
 fn has_duplicate_ids(calls: &[ToolCall]) -> bool {

@@ -15,7 +15,8 @@ use rand::Rng;
 use crate::models::{Assembler, ModelError, ModelEvent, ModelProvider, ModelRequest, Turn, provider_of};
 use crate::run_loop::{Flow, Outcome, RunContext};
 
-/// Calls of a provider in one step, failed ones included.
+/// Failed calls of a provider in one step. Those that a crash or a hand-back interrupted are not among them, or deploys would eat
+/// them up.
 const ATTEMPTS_MAX: u32 = 4;
 
 /// Wait before the second attempt; doubled for each later one, with jitter.

@@ -44,14 +44,19 @@ pub(in crate::execution) async fn requeue_lost(conn: &mut PgConnection, lease_lo
         WITH cand AS MATERIALIZED (
             -- Decided by snapshot, so named by epoch: a run that was claimed again meanwhile, by a worker that this snapshot
             -- does not know, is not touched.
-            SELECT r.id, r.lease_owner, r.lease_epoch FROM runs r
+            SELECT r.id, r.lease_owner, r.lease_epoch, r.ctid AS version FROM runs r
             WHERE r.status = 'RUNNING' AND NOT EXISTS (SELECT 1 FROM workers w WHERE w.id = r.lease_owner AND NOT w.dead)
             ORDER BY r.id LIMIT $2::int4
-        ), own AS MATERIALIZED (
-            SELECT r.id AS run_id, r.session_id, r.lease_losses + 1 >= $1::int4 AS fails
+        ), lock AS MATERIALIZED (
+            SELECT r.id, r.session_id, r.lease_losses, r.ctid AS version
             FROM runs r JOIN cand c ON c.id = r.id
             WHERE r.status = 'RUNNING' AND r.lease_epoch = c.lease_epoch AND r.lease_owner = c.lease_owner
             ORDER BY r.id FOR NO KEY UPDATE OF r SKIP LOCKED
+        ), own AS MATERIALIZED (
+            -- A write of its worker that came in between may have brought rows of calls that this snapshot does not show: such a
+            -- run is left to the next pass.
+            SELECT l.id AS run_id, l.session_id, l.lease_losses + 1 >= $1::int4 AS fails
+            FROM lock l JOIN cand c ON c.id = l.id AND c.version = l.version
         ), inv AS (
             UPDATE tool_invocations i SET updated_at = now(), status = CASE
                 WHEN i.status = 'RUNNING' AND (i.effect_sent_at IS NOT NULL OR i.idempotency = 'idempotent') THEN 'UNCERTAIN' ELSE 'CANCELLED' END

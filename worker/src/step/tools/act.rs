@@ -22,13 +22,25 @@ const PARALLEL_CALLS_MAX: usize = 8;
 pub(super) struct Ready {
     invocation: Invocation,
     stage: CallStage,
+    /// By an earlier execution: then no failure of this one says that nothing was done.
+    may_have_been_sent: bool,
 }
 
-/// The next calls in order: all that may run beside each other where every one of the turn may; else one.
-pub(super) fn next_batch(context: &RunContext<'_>) -> Flow<Option<Vec<Ready>>> {
+/// Which calls are to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    /// Those that an earlier execution had started.
+    Started,
+    All,
+}
+
+/// The next calls in order: all that are left, where each of them may run beside the others; else one.
+pub(super) fn next_batch(context: &RunContext<'_>, which: Which) -> Flow<Option<Vec<Ready>>> {
     let mut ready = Vec::new();
     for pending in &context.state.pending_calls {
-        ready.push(ready_of(context, pending)?);
+        if which == Which::All || pending.stage == CallStage::Started {
+            ready.push(ready_of(context, pending)?);
+        }
     }
     if ready.is_empty() {
         return Ok(None);
@@ -42,7 +54,8 @@ fn ready_of(context: &RunContext<'_>, pending: &PendingCall) -> Flow<Ready> {
     let invocation = pending.proposal.as_ref().and_then(|proposal| context.invocations.get(&proposal.invocation_id));
     match (&pending.stage, invocation) {
         (CallStage::Authorized | CallStage::Started | CallStage::AskedUser { answer: Some(_), .. }, Some(invocation)) => {
-            Ok(Ready { invocation: invocation.clone(), stage: pending.stage.clone() })
+            let may_have_been_sent = invocation.may_have_been_sent();
+            Ok(Ready { invocation: invocation.clone(), stage: pending.stage.clone(), may_have_been_sent })
         }
         _ => Err(Outcome::defect("a call was to be made before it was decided")),
     }
@@ -56,11 +69,11 @@ fn is_parallel(context: &RunContext<'_>, call: &Ready) -> bool {
 /// Makes a batch, and puts what came of it on record.
 pub(super) async fn act(context: &mut RunContext<'_>, mut batch: Vec<Ready>) -> Flow<()> {
     let executed = match batch.as_slice() {
-        [Ready { invocation, stage: CallStage::AskedUser { answer: Some(answer), .. } }] => {
+        [Ready { invocation, stage: CallStage::AskedUser { answer: Some(answer), .. }, .. }] => {
             vec![take_answer(context, invocation, answer).await?]
         }
         _ => {
-            start(context, &batch).await?;
+            start(context, &mut batch).await?;
             execute(context, &mut batch).await?
         }
     };
@@ -68,11 +81,12 @@ pub(super) async fn act(context: &mut RunContext<'_>, mut batch: Vec<Ready>) -> 
 }
 
 /// Step 9. A call that an earlier execution had started is on record.
-async fn start(context: &mut RunContext<'_>, batch: &[Ready]) -> Flow<()> {
+async fn start(context: &mut RunContext<'_>, batch: &mut [Ready]) -> Flow<()> {
     let (mut events, mut calls) = (Vec::new(), CallRows::default());
-    for Ready { invocation, .. } in batch.iter().filter(|call| call.stage == CallStage::Authorized) {
+    for Ready { invocation, .. } in batch.iter_mut().filter(|call| call.stage == CallStage::Authorized) {
         events.push(Event::ToolCallStarted(marked(invocation)));
-        calls.moved.push(Moved::to(invocation.id, InvocationStatus::Running));
+        invocation.status = InvocationStatus::Running;
+        calls.moved.push(Moved::to(invocation.id, invocation.status));
     }
     if !events.is_empty() {
         context.append_calls(events, calls).await?;
@@ -90,15 +104,15 @@ async fn execute(context: &mut RunContext<'_>, batch: &mut [Ready]) -> Flow<Vec<
     let invocations: Vec<Invocation> = batch.iter().map(|call| call.invocation.clone()).collect();
     let calls = try_join_all(invocations.iter().map(|invocation| pipeline.execute(&on_behalf, invocation, marks.clone())));
     tokio::pin!(calls);
-    let mut is_sent = invocations.iter().any(|invocation| invocation.idempotency == Idempotency::Idempotent);
+    let mut must_end = invocations.iter().any(Invocation::may_have_been_sent);
     loop {
-        let stops = if is_sent { StopReason::Fenced } else { StopReason::CancelRequested };
+        let stops = if must_end { StopReason::Fenced } else { StopReason::CancelRequested };
         tokio::select! {
             biased;
             reason = context.control.stopped_by(stops) => return Err(reason.into()),
             Some(request) = requests.recv() => {
                 mark(context, batch, request).await?;
-                is_sent = true;
+                must_end = true;
             }
             executed = &mut calls => return executed.map_err(Outcome::from),
         }
@@ -113,6 +127,8 @@ async fn mark(context: &mut RunContext<'_>, batch: &mut [Ready], request: onesho
     let sent = Moved { id: invocation.id, status: InvocationStatus::Running, effect_sent: true };
     context.append_calls(Vec::new(), CallRows { moved: vec![sent], ..CallRows::default() }).await?;
     invocation.effect_sent = true;
+    // The commit may have taken longer than the lease is certain.
+    context.still_ours().await?;
     let _ = request.send(()); // a tool that does not wait any more sends nothing
     Ok(())
 }
@@ -125,19 +141,23 @@ async fn take_answer(context: &RunContext<'_>, invocation: &Invocation, answer: 
 /// Step 13, for the whole batch; 14 is the fold's.
 async fn record(context: &mut RunContext<'_>, batch: Vec<Ready>, executed: Vec<Executed>) -> Flow<()> {
     let (mut events, mut calls) = (Vec::new(), CallRows::default());
-    for (Ready { invocation, .. }, executed) in batch.into_iter().zip(executed) {
+    for (Ready { invocation, may_have_been_sent, .. }, executed) in batch.into_iter().zip(executed) {
         let status = match executed {
             Executed::Asked(question) => return Err(Outcome::Suspended(Box::new(ask_user(context, &invocation, question)))),
             Executed::Completed(result) => {
                 complete(&invocation, result, &mut events, &mut calls);
                 InvocationStatus::Completed
             }
-            // It may have been done before its time was over, or the tool says itself that it cannot know.
-            Executed::Failed(ReasonCode::ToolTimeout | ReasonCode::Unknown) if invocation.effect_sent => {
+            // It was done; what is lost is only its result.
+            Executed::Unusable(reason) if invocation.may_have_been_sent() => {
+                complete(&invocation, CallResult::unusable(reason), &mut events, &mut calls);
+                InvocationStatus::Completed
+            }
+            Executed::Unusable(reason) | Executed::Failed(reason) if is_unknown(&invocation, reason, may_have_been_sent) => {
                 events.push(Event::ToolCallUncertain(marked(&invocation)));
                 InvocationStatus::Uncertain
             }
-            Executed::Failed(reason) => {
+            Executed::Unusable(reason) | Executed::Failed(reason) => {
                 events.push(Event::ToolCallFailed(failed(&invocation, reason)));
                 InvocationStatus::Failed
             }
@@ -147,6 +167,13 @@ async fn record(context: &mut RunContext<'_>, batch: Vec<Ready>, executed: Vec<E
     context.append_calls(events, calls).await?;
     context.fault(Point::ResultRecorded).await?; // 13
     context.fault(Point::ResultRendered).await // 14
+}
+
+/// Whether a call that failed may have had its effect: an earlier execution of it may, or this one, whose time was over, or which
+/// says itself that it cannot know.
+fn is_unknown(invocation: &Invocation, reason: ReasonCode, was_sent_before: bool) -> bool {
+    let says_nothing = matches!(reason, ReasonCode::ToolTimeout | ReasonCode::Unknown);
+    was_sent_before || (says_nothing && invocation.may_have_been_sent())
 }
 
 fn complete(invocation: &Invocation, result: CallResult, events: &mut Vec<Event>, calls: &mut CallRows) {

@@ -2,7 +2,8 @@
 //! transaction that lets the run wait for a person.
 
 use baton_core::events::{
-    ApprovalInvalidated, ApprovalRequested, Event, RunWaitingForApproval, Stop, ToolCallDecided, ToolCallFailed, ToolCallProposed,
+    ApprovalInvalidated, ApprovalRequested, Event, RunWaitingForApproval, Stop, ToolCallDecided, ToolCallFailed, ToolCallMarked,
+    ToolCallProposed,
 };
 use baton_core::execution::{Asks, CallStage, NewApproval, PendingCall, Proposal};
 use baton_core::fault::Point;
@@ -28,37 +29,38 @@ pub(super) async fn decide(context: &mut RunContext<'_>) -> Flow<()> {
     if assessed.iter().any(|(_, assessment)| matches!(assessment, Assessment::NeedsApproval { .. })) {
         return Err(Outcome::Suspended(Box::new(ask_people(context, assessed))));
     }
-    let (events, calls) = intent(assessed);
-    if !events.is_empty() || !calls.moved.is_empty() {
-        context.append_calls(events, calls).await?;
-    }
+    intent(assessed).append(context).await?;
     context.fault(Point::IntentRecorded).await // 8
 }
 
 /// A call to decide about, under the identifier that it has or will have.
-struct Undecided {
+pub(super) struct Call {
     pending: PendingCall,
-    proposal: Proposal,
+    pub(super) proposal: Proposal,
     has_row: bool,
 }
 
-impl Undecided {
+impl Call {
+    /// The pending calls in such a stage, in order.
+    pub(super) fn all(context: &RunContext<'_>, is_meant: fn(&CallStage) -> bool) -> Vec<Self> {
+        let meant = context.state.pending_calls.iter().filter(|pending| is_meant(&pending.stage));
+        let call = |pending: &PendingCall| {
+            let new = || Proposal { invocation_id: context.clock.new_id(), arguments: arguments_of(&pending.call) };
+            let proposal = pending.proposal.clone().unwrap_or_else(new);
+            let has_row = context.invocations.contains_key(&proposal.invocation_id);
+            Self { pending: pending.clone(), proposal, has_row }
+        };
+        meant.map(call).collect()
+    }
+
     fn is_new(&self) -> bool {
         self.pending.stage == CallStage::Requested
     }
 }
 
-fn undecided(context: &RunContext<'_>) -> Flow<Vec<Undecided>> {
-    let open = context.state.pending_calls.iter();
-    let open = open.filter(|pending| matches!(pending.stage, CallStage::Requested | CallStage::Proposed | CallStage::Authorized));
-    let undecided: Vec<Undecided> = open
-        .map(|pending| {
-            let new = || Proposal { invocation_id: context.clock.new_id(), arguments: arguments_of(&pending.call) };
-            let proposal = pending.proposal.clone().unwrap_or_else(new);
-            let has_row = context.invocations.contains_key(&proposal.invocation_id);
-            Undecided { pending: pending.clone(), proposal, has_row }
-        })
-        .collect();
+fn undecided(context: &RunContext<'_>) -> Flow<Vec<Call>> {
+    let is_undecided = |stage: &CallStage| matches!(stage, CallStage::Requested | CallStage::Proposed | CallStage::Authorized);
+    let undecided = Call::all(context, is_undecided);
     let new = i32::try_from(undecided.iter().filter(|call| call.is_new()).count()).unwrap_or(i32::MAX);
     if context.state.usage.tool_calls.saturating_add(new) > context.limits.max_tool_calls {
         return Err(Outcome::failed(FailureReason::BudgetExceeded));
@@ -66,7 +68,8 @@ fn undecided(context: &RunContext<'_>) -> Flow<Vec<Undecided>> {
     Ok(undecided)
 }
 
-async fn assess(context: &RunContext<'_>, call: &Undecided) -> Flow<Assessment> {
+/// Steps 1 to 7.
+pub(super) async fn assess(context: &RunContext<'_>, call: &Call) -> Flow<Assessment> {
     if context.state.last_stop == Some(Stop::MaxTokens) {
         return Ok(Assessment::Failed { reason: ReasonCode::TruncatedTurn });
     }
@@ -75,13 +78,14 @@ async fn assess(context: &RunContext<'_>, call: &Undecided) -> Flow<Assessment> 
         step: call.pending.step,
         invocation_id: call.proposal.invocation_id,
         arguments: &call.proposal.arguments,
+        decision: call.pending.approval.and_then(|approval| approval.decision),
         before: context.invocations.get(&call.proposal.invocation_id),
     };
     context.pipeline.assess(&context.on_behalf, proposed).await.map_err(Outcome::from)
 }
 
 /// What is written of a turn of which every call is decided.
-fn intent(assessed: Vec<(Undecided, Assessment)>) -> (Vec<Event>, CallRows) {
+fn intent(assessed: Vec<(Call, Assessment)>) -> Writing {
     let mut writing = Writing::of(&assessed);
     for (call, assessment) in assessed {
         let call_id = call.pending.call.call_id.clone();
@@ -97,15 +101,17 @@ fn intent(assessed: Vec<(Undecided, Assessment)>) -> (Vec<Event>, CallRows) {
             refused => writing.refuse(&call, refused),
         }
     }
-    (writing.events, writing.calls)
+    writing
 }
 
 /// What is written of a turn of which some calls need a person. Those that may be made wait, too, and are decided again.
-fn ask_people(context: &RunContext<'_>, assessed: Vec<(Undecided, Assessment)>) -> Suspending {
+fn ask_people(context: &RunContext<'_>, assessed: Vec<(Call, Assessment)>) -> Suspending {
     let mut writing = Writing::of(&assessed);
     let mut approvals = Vec::new();
     for (call, assessment) in assessed {
         match assessment {
+            // On record as authorized already; it will be decided again all the same.
+            Assessment::Authorized { .. } if call.pending.stage == CallStage::Authorized => {}
             Assessment::Authorized { invocation, .. } => {
                 writing.row(&call, invocation, InvocationStatus::Proposed);
             }
@@ -140,16 +146,16 @@ fn ask_people(context: &RunContext<'_>, assessed: Vec<(Undecided, Assessment)>) 
 
 /// Events and rows of a turn's decisions.
 #[derive(Default)]
-struct Writing {
+pub(super) struct Writing {
     events: Vec<Event>,
     calls: CallRows,
 }
 
 impl Writing {
     /// Proposals come first: the log shows what was asked for before what was decided.
-    fn of(assessed: &[(Undecided, Assessment)]) -> Self {
+    fn of(assessed: &[(Call, Assessment)]) -> Self {
         let new = assessed.iter().map(|(call, _)| call).filter(|call| call.is_new());
-        let proposed = new.map(|Undecided { pending, proposal, .. }| {
+        let proposed = new.map(|Call { pending, proposal, .. }| {
             Event::ToolCallProposed(ToolCallProposed {
                 arguments: proposal.arguments.clone(),
                 call_id: pending.call.call_id.clone(),
@@ -161,7 +167,20 @@ impl Writing {
         Self { events: proposed.collect(), calls: CallRows::default() }
     }
 
-    fn row(&mut self, call: &Undecided, invocation: Invocation, status: InvocationStatus) {
+    /// Nothing, where there is nothing to write.
+    pub(super) async fn append(self, context: &mut RunContext<'_>) -> Flow<()> {
+        if self.events.is_empty() { Ok(()) } else { context.append_calls(self.events, self.calls).await }
+    }
+
+    /// A call whose effect may have happened, and will not be repeated.
+    pub(super) fn uncertain(&mut self, call: &Call) {
+        let (call_id, invocation_id) = (call.pending.call.call_id.clone(), call.proposal.invocation_id);
+        tracing::warn!(%invocation_id, "whether a call had its effect is unknown");
+        self.events.push(Event::ToolCallUncertain(ToolCallMarked { call_id, invocation_id }));
+        self.calls.moved.push(Moved::to(invocation_id, InvocationStatus::Uncertain));
+    }
+
+    fn row(&mut self, call: &Call, invocation: Invocation, status: InvocationStatus) {
         if call.has_row {
             self.calls.moved.push(Moved::to(invocation.id, status));
         } else {
@@ -170,7 +189,7 @@ impl Writing {
     }
 
     /// A call that is not made. It has a row where it came as far as the policy.
-    fn refuse(&mut self, call: &Undecided, assessment: Assessment) {
+    pub(super) fn refuse(&mut self, call: &Call, assessment: Assessment) {
         let (call_id, invocation_id) = (call.pending.call.call_id.clone(), call.proposal.invocation_id);
         match assessment {
             Assessment::Denied { invocation, reason, policy_version, void } => {
@@ -181,8 +200,10 @@ impl Writing {
                 let reason_code = reason.to_string();
                 let decided = ToolCallDecided { call_id, invocation_id, policy_version, reason_code };
                 self.events.push(Event::ToolCallDenied(decided));
-                if let Some(invocation) = invocation {
-                    self.row(call, invocation, InvocationStatus::Denied);
+                match invocation {
+                    _ if call.has_row => self.calls.moved.push(Moved::to(invocation_id, InvocationStatus::Denied)),
+                    Some(invocation) => self.row(call, invocation, InvocationStatus::Denied),
+                    None => {}
                 }
             }
             Assessment::Failed { reason } => {
