@@ -24,7 +24,7 @@ pub(super) async fn follow(
         Err(malformed) => return Err(runs::missing_or(&state.services, &principal, id, malformed).await.into()),
     };
     Ok(match state.services.runs.follow(&principal, id, cursor).await? {
-        Followed::Stream(frames) => sse::answer(&state, frames, cursor.unwrap_or(0)),
+        Followed::Stream(frames) => sse::answer(&state, &principal, frames, cursor.unwrap_or(0)),
         Followed::NothingMissing => StatusCode::NO_CONTENT.into_response(),
     })
 }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod approvals;
+mod browser_session;
 mod events;
 mod health;
 mod messages;
@@ -28,4 +29,6 @@ pub(crate) fn all() -> Routes {
         .guarded(Method::GET, "/v1/approvals", Scope::ApprovalRead, Nothing, approvals::list)
         .guarded(Method::GET, "/v1/approvals/{approval_id}", Scope::ApprovalRead, Nothing, approvals::get)
         .guarded(Method::POST, "/v1/approvals/{approval_id}/resolve", Scope::ApprovalResolve, Json, approvals::resolve)
+        .authenticated(Method::POST, "/v1/browser-session", browser_session::open)
+        .authenticated(Method::DELETE, "/v1/browser-session", browser_session::close)
 }
