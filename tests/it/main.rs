@@ -3,6 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod approvals_http;
+mod auth_browser;
+mod auth_key_set;
+mod auth_processes;
+mod auth_scopes;
+mod auth_tokens;
 mod chaos;
 mod dev;
 mod events_append;
