@@ -53,9 +53,13 @@ async fn gate_a12_a_server_that_anybody_could_use_does_not_start() {
     ] {
         let mut variables = borrowed(&variables);
         variables.push(("DATABASE_URL", &database.url));
-        let output = agentctl(&["--data-dir", data, "api", "--listen", listen], &variables);
-        let said_it = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{listen}: {said_it}");
+        let log = folder.path().join("log");
+        let arguments = ["--data-dir", data, "api", "--listen", listen];
+        // Not waited for without end: what should not start may serve for ever.
+        let mut api = Process::agentctl_into(File::create(&log).unwrap(), &arguments, &variables);
+        let code = api.ended().await.code();
+        let said_it = std::fs::read_to_string(&log).unwrap();
+        assert_eq!(code, Some(2), "{listen}: {said_it}");
         assert!(said_it.contains(said), "{said}: {said_it}");
     }
     database.remove().await;
@@ -117,11 +121,24 @@ async fn gate_a13_no_credential_is_shown_anywhere() {
     std::fs::write(at("baton.toml"), config).unwrap();
     let separator = if database.url.contains('?') { '&' } else { '?' };
     let database_url = format!("{}{separator}password=planted-password", database.url);
-    let api = Process::agentctl_into(
-        File::create(at("log")).unwrap(),
-        &["--config", &at("baton.toml"), "--data-dir", &at(""), "api", "--listen", "127.0.0.1:0", "--ready-file", &at("ready")],
-        &[("DATABASE_URL", &database_url), ("RUST_LOG", "trace"), ("BATON_ARTIFACTS__FOLDER", &at("artifacts"))],
-    );
+    let start = |log: &str| {
+        Process::agentctl_into(
+            File::create(at(log)).unwrap(),
+            &[
+                "--config",
+                &at("baton.toml"),
+                "--data-dir",
+                &at(""),
+                "api",
+                "--listen",
+                "127.0.0.1:0",
+                "--ready-file",
+                &at("ready"),
+            ],
+            &[("DATABASE_URL", &database_url), ("RUST_LOG", "trace"), ("BATON_ARTIFACTS__FOLDER", &at("artifacts"))],
+        )
+    };
+    let api = start("log");
     let ready: Value =
         eventually("the API is ready", || async { serde_json::from_slice(&std::fs::read(at("ready")).ok()?).ok() }).await;
     let http = Http::new(ready["url"].as_str().unwrap().to_owned());
@@ -129,7 +146,6 @@ async fn gate_a13_no_credential_is_shown_anywhere() {
     let claims = claims("acme/ada", Clock::system().now(), &json!({"roles": ["member"]}));
     let good = SigningKey::hs256(SECRET.as_bytes()).token(&claims);
     let unknown = SigningKey::ed25519().named("planted-kid").token(&claims);
-    keys.serve("planted-answer".into());
     let mut seen = String::new();
     for (credential, expected) in
         [(good.as_str(), StatusCode::CREATED), (&unknown, StatusCode::UNAUTHORIZED), ("planted-token", StatusCode::UNAUTHORIZED)]
@@ -149,7 +165,15 @@ async fn gate_a13_no_credential_is_shown_anywhere() {
         }
     }
     drop(api);
-    let log = std::fs::read_to_string(at("log")).unwrap();
+    let mut log = std::fs::read_to_string(at("log")).unwrap();
+    // Neither what the issuer answers nor where it is: the second of them is a 500.
+    for document in ["planted-answer", ""] {
+        keys.serve(document.into());
+        assert_eq!(start("refusal").ended().await.code(), Some(2));
+        let refusal = std::fs::read_to_string(at("refusal")).unwrap();
+        assert!(refusal.contains("the key set cannot be read"), "{refusal}");
+        log.push_str(&refusal);
+    }
     assert!(log.lines().count() > 50, "at this level it says a lot: {log}");
     let rows: Vec<String> = sqlx::query_scalar("SELECT s::text FROM sessions s UNION ALL SELECT e::text FROM events e")
         .fetch_all(&database.pool)

@@ -87,7 +87,7 @@ impl Published {
                 *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
             }
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "the key set cannot be read: the old keys stay")
+                tracing::warn!(error = &error as &dyn std::error::Error, "the key set cannot be read: the old keys stay");
             }
         }
     }
