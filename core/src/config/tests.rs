@@ -86,7 +86,7 @@ fn gate_a13_what_is_wrong_is_said_without_what_stands_there() {
         format!("[[auth.keys]]\nalgorithm = \"HS256\"\nsecret = [\"{PLANTED}\"]"),
         format!("[auth]\nkeys = \"{PLANTED}\""),
         format!("[auth]\nkeys = [\"{PLANTED}\"]"),
-        format!("[auth]\njwks_url = \"{PLANTED}\""),
+        jwt(&format!("jwks_url = \"{PLANTED}\"\njwks_algorithms = [\"RS256\"]")),
         format!("[auth]\nroles = \"{PLANTED}\""),
         format!("[database]\nurl = [\"{PLANTED}\"]"),
     ] {
