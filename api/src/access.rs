@@ -20,6 +20,8 @@ use crate::state::ApiState;
 pub enum Access {
     /// Nothing, not even a credential.
     Public,
+    /// Any credential that is good, whatever it may do.
+    Authenticated,
     Scope(Scope),
 }
 
@@ -51,6 +53,16 @@ pub(crate) struct Routes {
 impl Routes {
     pub(crate) fn public<T: 'static>(self, method: Method, path: &'static str, handler: impl Handler<T, ApiState>) -> Self {
         self.register(Route { method, path, access: Access::Public, takes: Takes::Nothing }, handler)
+    }
+
+    /// For whoever has a credential, and without a body.
+    pub(crate) fn authenticated<T: 'static>(
+        self,
+        method: Method,
+        path: &'static str,
+        handler: impl Handler<T, ApiState>,
+    ) -> Self {
+        self.register(Route { method, path, access: Access::Authenticated, takes: Takes::Nothing }, handler)
     }
 
     pub(crate) fn guarded<T: 'static>(
@@ -92,13 +104,12 @@ impl<H> Gate<H> {
     /// Lets a request in, with its [`baton_core::Principal`] among the extensions unless the route is public.
     async fn admit(&self, request: Request, state: &ApiState) -> Result<Request, Error> {
         let (mut parts, body) = body::admit(request, self.takes).await?.into_parts();
-        match self.access {
-            Access::Public => {}
-            Access::Scope(scope) => {
-                let principal = state.authenticator.authenticate(&parts)?;
+        if self.access != Access::Public {
+            let principal = state.authenticator.authenticate(&parts.headers).await?;
+            if let Access::Scope(scope) = self.access {
                 principal.require(scope)?;
-                parts.extensions.insert(principal);
             }
+            parts.extensions.insert(principal);
         }
         Ok(Request::from_parts(parts, body))
     }

@@ -1,48 +1,79 @@
 //! From a credential to a principal. Nothing behind this module reads a credential again.
 
+mod credential;
+
 use std::fmt;
 use std::sync::Arc;
 
-use axum::http::request::Parts;
-use baton_core::config::AuthMode;
+use axum::http::HeaderMap;
+use baton_core::clock::Clock;
+use baton_core::config::{Auth, AuthMode};
+use baton_core::tokens::{KeyError, Verifier};
 use baton_core::{Error, Principal};
+use futures::future::{BoxFuture, FutureExt};
 
-use crate::host::{Bind, Refusal};
+pub(crate) use credential::{COOKIE, presented};
+
+use crate::host::Bind;
 
 /// Finds out who is asking. `Debug`, as everything in the state is: an implementation must not show its secrets there.
 pub trait Authenticator: fmt::Debug + Send + Sync {
+    /// May take a while: a key may have to be fetched first.
+    ///
     /// # Errors
     /// `Authentication`, whether the credential is missing or wrong.
-    fn authenticate(&self, request: &Parts) -> Result<Principal, Error>;
+    fn authenticate<'a>(&'a self, headers: &'a HeaderMap) -> BoxFuture<'a, Result<Principal, Error>>;
 }
 
-/// The authenticator of a mode, for a server on this bind.
+/// Why nobody could be told apart, so that nothing is served.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAuthenticator {
+    #[error("`auth.mode = dev` has no credential: it listens on loopback addresses only")]
+    DevIsRoutable,
+    #[error("`auth.mode = jwt` has no keys to go by")]
+    Keys(#[from] KeyError),
+}
+
+/// The authenticator of the configured mode, for a server on this bind.
 ///
 /// # Errors
-/// [`Refusal::DevIsRoutable`].
-pub fn authenticator(mode: AuthMode, bind: &Bind) -> Result<Arc<dyn Authenticator>, Refusal> {
-    match mode {
-        AuthMode::Dev => Ok(Arc::new(DevAuthenticator::new(bind)?)),
-    }
+/// [`NoAuthenticator`].
+pub async fn authenticator(settings: &Auth, bind: &Bind, clock: &Clock) -> Result<Arc<dyn Authenticator>, NoAuthenticator> {
+    Ok(match settings.mode {
+        AuthMode::Dev => Arc::new(DevAuthenticator::new(bind)?),
+        AuthMode::Jwt => Arc::new(JwtAuthenticator(Verifier::start(settings, clock.clone()).await?)),
+    })
 }
 
 /// Everybody is the same principal with every scope: only for whoever has the machine anyway.
 #[derive(Debug)]
-pub struct DevAuthenticator(());
+struct DevAuthenticator(());
 
 impl DevAuthenticator {
-    /// # Errors
-    /// [`Refusal::DevIsRoutable`] unless the bind is loopback: there is no credential that could keep others out.
-    pub fn new(bind: &Bind) -> Result<Self, Refusal> {
+    /// There is no credential that could keep others out.
+    fn new(bind: &Bind) -> Result<Self, NoAuthenticator> {
         match bind {
             Bind::Loopback => Ok(Self(())),
-            Bind::Routable { .. } => Err(Refusal::DevIsRoutable),
+            Bind::Routable { .. } => Err(NoAuthenticator::DevIsRoutable),
         }
     }
 }
 
 impl Authenticator for DevAuthenticator {
-    fn authenticate(&self, _request: &Parts) -> Result<Principal, Error> {
-        Ok(Principal::dev())
+    fn authenticate<'a>(&'a self, _headers: &'a HeaderMap) -> BoxFuture<'a, Result<Principal, Error>> {
+        std::future::ready(Ok(Principal::dev())).boxed()
     }
 }
+
+/// Whoever a signed token names.
+#[derive(Debug)]
+struct JwtAuthenticator(Verifier);
+
+impl Authenticator for JwtAuthenticator {
+    fn authenticate<'a>(&'a self, headers: &'a HeaderMap) -> BoxFuture<'a, Result<Principal, Error>> {
+        async { self.0.verify(presented(headers).ok_or(Error::Authentication)?).await }.boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests;

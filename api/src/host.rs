@@ -13,6 +13,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use baton_core::Error;
 
+use crate::cors::CorsOrigins;
 use crate::error::ApiError;
 
 /// What a listener is bound to, which decides the hosts that it answers for.
@@ -27,8 +28,6 @@ pub enum Bind {
 /// Why a server does not start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("`auth.mode = dev` has no credential: it listens on loopback addresses only")]
-    DevIsRoutable,
     #[error("{0} can be reached from elsewhere: the hosts to answer for must be named")]
     NoAllowedHosts(SocketAddr),
 }
@@ -55,11 +54,17 @@ impl Bind {
 }
 
 /// Refuses what is not for us (421) and what a foreign page sends (403), on every route and in every mode.
-pub(crate) async fn check(State(bind): State<Bind>, request: Request, next: Next) -> Result<Response, ApiError> {
+pub(crate) async fn check(
+    State(bind): State<Bind>,
+    State(named): State<CorsOrigins>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
     let own = authority(request.uri(), request.headers()).filter(|own| bind.answers_for(own.host())).ok_or(Error::Misdirected)?;
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     // Two of them cannot both be ours, so every one is looked at.
-    if !is_read && !request.headers().get_all(header::ORIGIN).iter().all(|origin| is_own(origin, &own)) {
+    let mut origins = request.headers().get_all(header::ORIGIN).iter();
+    if !is_read && !origins.all(|origin| is_own(origin, &own) || named.contains(origin)) {
         return Err(Error::ForeignOrigin.into());
     }
     Ok(next.run(request).await)

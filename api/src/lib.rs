@@ -1,14 +1,15 @@
 //! The HTTP surface of Baton, on axum: it parses, calls a service of core, and renders. No rule lives here.
 //!
 //! A request passes, from the outside in: `request_id` (its name, its span, the envelope of whatever goes wrong), `linger`
-//! (an early answer still reaches a client that is sending), the panic net, `host` (who may ask at all), the route's gate in
-//! `access` (body, credential, scope), and a handler in `routes`.
+//! (an early answer still reaches a client that is sending), `host` (who may ask at all), `cors` (what other pages may read), the
+//! panic net, the route's gate in `access` (body, credential, scope), and a handler in `routes`.
 
 #![forbid(unsafe_code)]
 
 mod access;
 mod auth;
 mod body;
+mod cors;
 mod cursor;
 mod error;
 mod extract;
@@ -25,11 +26,15 @@ mod sse;
 mod state;
 
 use axum::Router;
+use axum::http::header;
 use axum::middleware::{from_fn, from_fn_with_state};
+use tower::util::option_layer;
 use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::sensitive_headers::SetSensitiveRequestHeadersLayer;
 
 pub use access::{Access, Route, Takes};
-pub use auth::{Authenticator, DevAuthenticator, authenticator};
+pub use auth::{Authenticator, NoAuthenticator, authenticator};
+pub use cors::CorsOrigins;
 pub use host::{Bind, Refusal};
 pub use serve::serve;
 pub use sse::HEARTBEAT;
@@ -41,10 +46,12 @@ pub fn router(state: ApiState) -> Router {
         .into_router()
         .fallback(error::no_such_route)
         .method_not_allowed_fallback(error::no_such_method)
-        .layer(from_fn_with_state(state.clone(), host::check))
         .layer(CatchPanicLayer::custom(error::panicked))
+        .layer(option_layer(state.cors_origins.layer()))
+        .layer(from_fn_with_state(state.clone(), host::check))
         .layer(from_fn(linger::until_sent))
         .layer(from_fn_with_state(state.clone(), request_id::assign))
+        .layer(SetSensitiveRequestHeadersLayer::new([header::AUTHORIZATION, header::COOKIE]))
         .with_state(state)
 }
 

@@ -8,11 +8,12 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use baton_core::Error;
 use baton_core::clock::Clock;
 use baton_core::events::{EventStream, Frame};
+use baton_core::{Error, Principal};
 use bytes::{Bytes, BytesMut};
 use futures::{FutureExt, StreamExt, stream};
+use time::OffsetDateTime;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
@@ -31,7 +32,7 @@ const HEARTBEAT_CHUNK: Bytes = Bytes::from_static(b": hb\n\n");
 
 /// Answers with a stream that began after `cursor`. There is no queue in it: the next frames are asked for when the socket has
 /// taken the last ones, so that a client that does not read holds one chunk.
-pub(crate) fn answer(state: &ApiState, frames: EventStream, cursor: i64) -> Response {
+pub(crate) fn answer(state: &ApiState, principal: &Principal, frames: EventStream, cursor: i64) -> Response {
     let writer = Writer {
         phase: Phase::Opening,
         frames,
@@ -39,6 +40,8 @@ pub(crate) fn answer(state: &ApiState, frames: EventStream, cursor: i64) -> Resp
         retry_ms: retry_ms(&state.clock),
         heartbeat: state.heartbeat,
         shutdown: state.shutdown.clone(),
+        clock: state.clock.clone(),
+        expires_at: principal.expires_at,
     };
     let span = Span::current(); // the body is written after the request's own span has been left
     let chunks = stream::unfold(writer, move |mut writer| {
@@ -66,6 +69,9 @@ struct Writer {
     retry_ms: u128,
     heartbeat: Duration,
     shutdown: CancellationToken,
+    clock: Clock,
+    /// When the credential that opened it ends, and the stream with it: whoever follows has to show a new one.
+    expires_at: Option<OffsetDateTime>,
 }
 
 enum Phase {
@@ -91,6 +97,10 @@ impl Writer {
             Phase::Flowing => {}
             Phase::Ended => return None,
         }
+        let left = self.time_left();
+        if left.is_zero() {
+            return Some(self.close());
+        }
         tokio::select! {
             biased; // a stream with much to say must not miss the end of the server
             () = self.shutdown.cancelled() => Some(self.close()),
@@ -101,8 +111,15 @@ impl Writer {
                 Err(_) => Some(self.fail(&error::panic_error())),
                 Ok(None) => None,
             },
-            () = tokio::time::sleep(self.heartbeat) => Some(HEARTBEAT_CHUNK),
+            () = tokio::time::sleep(self.heartbeat.min(left)) => {
+                Some(if self.time_left().is_zero() { self.close() } else { HEARTBEAT_CHUNK })
+            }
         }
+    }
+
+    /// How long the credential is good for. Asked for each chunk, so that a clock that was set is noticed with the next heartbeat.
+    fn time_left(&self) -> Duration {
+        self.expires_at.map_or(Duration::MAX, |at| Duration::try_from(at - self.clock.now()).unwrap_or_default())
     }
 
     /// Frames that are ready together leave together.

@@ -9,6 +9,7 @@ use baton_core::clock::Clock;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Authenticator;
+use crate::cors::CorsOrigins;
 use crate::host::Bind;
 
 /// Cheap to clone: everything in it is shared.
@@ -19,6 +20,8 @@ pub struct ApiState {
     pub clock: Clock,
     /// What the listener is bound to; decides which hosts are answered.
     pub bind: Bind,
+    /// Pages elsewhere that may ask.
+    pub cors_origins: CorsOrigins,
     /// The token that [`crate::serve`] is given: streams end when it is cancelled.
     pub shutdown: CancellationToken,
     /// Longest silence of a stream; [`crate::HEARTBEAT`], or less in tests.

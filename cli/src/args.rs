@@ -1,12 +1,18 @@
 //! What the command line takes.
 
+mod token;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use baton_core::approvals::ApprovalStatus;
 use baton_core::runs::RunStatus;
 use clap::{Args as ClapArgs, Parser, Subcommand};
+use secrecy::SecretString;
 use uuid::Uuid;
+
+use self::token::secret;
+pub(crate) use self::token::{TokenCommand, TokenMint};
 
 /// Where `dev` keeps what it keeps, unless it is told otherwise.
 pub(crate) const DATA_DIR: &str = ".baton";
@@ -59,6 +65,9 @@ pub(crate) enum Command {
     /// Look at what runs ask for, and decide
     #[command(subcommand)]
     Approvals(ApprovalsCommand),
+    /// Make tokens for development
+    #[command(subcommand)]
+    Token(TokenCommand),
 }
 
 impl Command {
@@ -135,6 +144,9 @@ pub(crate) struct Run {
     /// The API [default: the running `dev`]
     #[arg(long, env = "BATON_URL")]
     pub(crate) url: Option<String>,
+    /// What the API knows us by, where it asks
+    #[arg(long, env = "BATON_TOKEN", hide_env_values = true, value_parser = secret)]
+    pub(crate) token: Option<SecretString>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -11,7 +11,8 @@ use baton_core::tools::Risk;
 use eventsource_stream::{Event, EventStreamError, Eventsource};
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use reqwest::{RequestBuilder, Response, StatusCode};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -32,6 +33,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(45);
 pub(crate) struct Client {
     http: reqwest::Client,
     url: String,
+    token: Option<SecretString>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -53,9 +55,9 @@ pub(crate) struct Approval {
 }
 
 impl Client {
-    pub(crate) fn new(url: String) -> Result<Self, Failure> {
+    pub(crate) fn new(url: String, token: Option<SecretString>) -> Result<Self, Failure> {
         let http = outbound::operator_client().map_err(|error| Failure::unavailable("an HTTP client", &error))?;
-        Ok(Self { http, url })
+        Ok(Self { http, url, token })
     }
 
     pub(crate) async fn create_session(&self, agent_id: &str) -> Result<Uuid, Failure> {
@@ -75,7 +77,7 @@ impl Client {
     /// A creation that may be repeated: its key makes it one.
     async fn create<T: for<'de> Deserialize<'de>>(&self, path: &str, body: &Value) -> Result<T, Failure> {
         let key = fresh_key();
-        self.answer(|| self.http.post(format!("{}{path}", self.url)).header("Idempotency-Key", &key).json(body)).await
+        self.answer(|| self.request(Method::POST, path).header("Idempotency-Key", &key).json(body)).await
     }
 
     /// The events of a run, from its first.
@@ -89,7 +91,7 @@ impl Client {
         struct Run {
             waiting_for: Option<WaitingFor>,
         }
-        let run: Run = self.answer(|| self.http.get(format!("{}/v1/runs/{run_id}", self.url))).await?;
+        let run: Run = self.answer(|| self.request(Method::GET, &format!("/v1/runs/{run_id}"))).await?;
         Ok(run.waiting_for)
     }
 
@@ -99,21 +101,29 @@ impl Client {
         struct Approvals {
             items: Vec<Approval>,
         }
-        let path = format!("{}/v1/approvals?run_id={run_id}&status=PENDING&limit={LIMIT_MAX}", self.url);
-        let mut approvals: Approvals = self.answer(|| self.http.get(&path)).await?;
+        let path = format!("/v1/approvals?run_id={run_id}&status=PENDING&limit={LIMIT_MAX}");
+        let mut approvals: Approvals = self.answer(|| self.request(Method::GET, &path)).await?;
         approvals.items.reverse();
         Ok(approvals.items)
     }
 
     pub(crate) async fn resolve(&self, approval_id: Uuid, verdict: Verdict) -> Result<(), Failure> {
-        let path = format!("{}/v1/approvals/{approval_id}/resolve", self.url);
-        self.send(|| self.http.post(&path).json(&json!({"decision": verdict}))).await.map(drop)
+        let path = format!("/v1/approvals/{approval_id}/resolve");
+        self.send(|| self.request(Method::POST, &path).json(&json!({"decision": verdict}))).await.map(drop)
     }
 
     pub(crate) async fn input(&self, run_id: Uuid, question_id: Uuid, text: &str) -> Result<(), Failure> {
-        let path = format!("{}/v1/runs/{run_id}/input", self.url);
+        let path = format!("/v1/runs/{run_id}/input");
         let body = json!({"content": [{"type": "text", "text": text}], "question_id": question_id});
-        self.send(|| self.http.post(&path).json(&body)).await.map(drop)
+        self.send(|| self.request(Method::POST, &path).json(&body)).await.map(drop)
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.url));
+        match &self.token {
+            Some(token) => request.bearer_auth(token.expose_secret()),
+            None => request,
+        }
     }
 
     async fn answer<T: for<'de> Deserialize<'de>>(&self, request: impl Fn() -> RequestBuilder) -> Result<T, Failure> {
@@ -179,8 +189,8 @@ impl Following<'_> {
 
     async fn connect(&self) -> Result<Option<Events>, Failure> {
         let Self { client, run_id, cursor, .. } = self;
-        let request =
-            || client.http.get(format!("{}/v1/runs/{run_id}/events", client.url)).header("Last-Event-ID", cursor.to_string());
+        let path = format!("/v1/runs/{run_id}/events");
+        let request = || client.request(Method::GET, &path).header("Last-Event-ID", cursor.to_string());
         let response = client.send(request).await?;
         if response.status() == StatusCode::NO_CONTENT {
             return Ok(None);
@@ -205,7 +215,8 @@ async fn refusal(response: Response) -> Failure {
     } else {
         String::new()
     };
-    Failure::new(exit_of(code), format!("{message} ({status}){details}"))
+    let failure = Failure::new(exit_of(code), format!("{message} ({status}){details}"));
+    if status == StatusCode::UNAUTHORIZED { failure.hint("give a token: --token, or BATON_TOKEN") } else { failure }
 }
 
 fn fresh_key() -> String {

@@ -44,6 +44,11 @@ impl Failure {
         Self::new(Exit::Unavailable, format!("{what}: {}", chain(error)))
     }
 
+    /// Settings that cannot be followed, with everything that led to it.
+    pub(crate) fn settings(error: &dyn std::error::Error) -> Self {
+        Self::usage(chain(error))
+    }
+
     /// The same, with what to do next.
     pub(crate) fn hint(mut self, hint: &str) -> Self {
         self.message = format!("{}; {hint}", self.message);

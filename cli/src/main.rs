@@ -15,7 +15,7 @@ mod telemetry;
 use baton_core::approvals::Verdict;
 use clap::Parser;
 
-use crate::args::{ApprovalsCommand, Args, ArtifactsCommand, Command, RunsCommand};
+use crate::args::{ApprovalsCommand, Args, ArtifactsCommand, Command, RunsCommand, TokenCommand};
 use crate::exit::Failure;
 
 /// The main future runs on the main thread: children are spawned from it, and their death signal belongs to it.
@@ -50,5 +50,6 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
             commands::approvals::resolve(&global, approve, Verdict::ApproveOnce).await
         }
         Command::Approvals(ApprovalsCommand::Deny(deny)) => commands::approvals::resolve(&global, deny, Verdict::Deny).await,
+        Command::Token(TokenCommand::Mint(mint)) => commands::token::mint(&global, mint),
     }
 }

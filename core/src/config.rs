@@ -1,6 +1,9 @@
 //! One typed configuration: defaults, then a file, then variables (`BATON_SERVER__LISTEN` is `server.listen`), then flags.
 //! An unknown key refuses to start and is named.
 
+mod auth;
+mod error;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +12,10 @@ use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use jiff::fmt::serde::unsigned_duration::friendly::compact::required as human;
 use serde::{Deserialize, Serialize};
+use url::Url;
+
+pub use auth::{Algorithm, Auth, AuthKey, AuthMode};
+pub use error::ConfigError;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -35,20 +42,8 @@ pub struct Server {
     pub listen: SocketAddr,
     /// Names that requests may be for; needed where the address is not loopback.
     pub allowed_hosts: Vec<String>,
-}
-
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Auth {
-    pub mode: AuthMode,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AuthMode {
-    /// One fixed principal with every scope and no credential; loopback only.
-    #[default]
-    Dev,
+    /// Pages that may ask from a browser, beside our own: `https://console.example.com`. Never `*`.
+    pub cors_origins: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -183,7 +178,7 @@ pub struct Demo {
 
 impl Default for Server {
     fn default() -> Self {
-        Self { listen: SocketAddr::from(([127, 0, 0, 1], 7420)), allowed_hosts: Vec::new() }
+        Self { listen: SocketAddr::from(([127, 0, 0, 1], 7420)), allowed_hosts: Vec::new(), cors_origins: Vec::new() }
     }
 }
 
@@ -242,17 +237,6 @@ impl Default for Artifacts {
     }
 }
 
-/// Why there is no configuration to start with.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    #[error("{0}")]
-    Unreadable(#[from] Box<figment::Error>),
-    #[error("`{key}` {problem}")]
-    Invalid { key: &'static str, problem: &'static str },
-    #[error("the configuration file `{0}` does not exist")]
-    NoFile(PathBuf),
-}
-
 impl Config {
     /// Reads the file, where one is named, and the environment. Flags are set on the result by who parsed them.
     ///
@@ -261,18 +245,14 @@ impl Config {
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         let mut figment = Figment::from(Serialized::defaults(Self::default()));
         if let Some(file) = file {
-            if !file.is_file() {
-                return Err(ConfigError::NoFile(file.to_owned()));
-            }
+            let text = std::fs::read_to_string(file).map_err(|_| ConfigError::NoFile(file.to_owned()))?;
+            error::well_formed(&text)?;
             figment = figment.merge(Toml::file_exact(file));
         }
         // Only names with a section are settings: `BATON_PG_BINDIR` belongs to the private database.
         let variables = Env::prefixed("BATON_").filter(|name| name.as_str().contains("__")).split("__");
-        let config: Self = figment
-            .merge(variables)
-            .merge(Env::raw().only(&["DATABASE_URL"]).map(|_| "database.url".into()))
-            .extract()
-            .map_err(Box::new)?;
+        let config: Self =
+            figment.merge(variables).merge(Env::raw().only(&["DATABASE_URL"]).map(|_| "database.url".into())).extract()?;
         config.check()?;
         Ok(config)
     }
@@ -302,12 +282,25 @@ impl Config {
         if self.execution.question_ttl.is_zero() {
             return invalid("execution.question_ttl", "must be above zero");
         }
+        if !self.server.cors_origins.iter().all(|origin| is_origin(origin)) {
+            return invalid(
+                "server.cors_origins",
+                "must hold exact origins, as browsers write them: `https://host` or `https://host:port`",
+            );
+        }
+        self.auth.check()?;
         let thirty_days = Duration::from_secs(30 * 24 * 60 * 60);
         if self.idempotency.ttl.is_zero() || self.idempotency.ttl > thirty_days {
             return invalid("idempotency.ttl", "must be above zero and at most 30 days");
         }
         Ok(())
     }
+}
+
+/// Whether a browser could send this as its `Origin`. `*` and `null` are none: who they are is not known.
+fn is_origin(text: &str) -> bool {
+    let is_web = |url: &Url| matches!(url.scheme(), "http" | "https");
+    Url::parse(text).is_ok_and(|url| is_web(&url) && url.origin().ascii_serialization() == text)
 }
 
 #[cfg(test)]

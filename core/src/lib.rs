@@ -30,6 +30,7 @@ pub mod scope;
 mod services;
 pub mod sessions;
 mod task;
+pub mod tokens;
 mod toml_folder;
 pub mod tools;
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use time::OffsetDateTime;
+
 use crate::error::{Error, Problem};
 use crate::scope::Scope;
 
@@ -15,6 +17,8 @@ pub struct Principal {
     pub tenant_id: String,
     pub principal_id: String,
     pub scopes: BTreeSet<Scope>,
+    /// From when on its credential is not accepted; a stream ends then. None: there is no credential that could expire.
+    pub expires_at: Option<OffsetDateTime>,
 }
 
 impl Principal {
@@ -25,8 +29,12 @@ impl Principal {
         principal_id: impl Into<String>,
         scopes: impl IntoIterator<Item = Scope>,
     ) -> Result<Self, Error> {
-        let principal =
-            Self { tenant_id: tenant_id.into(), principal_id: principal_id.into(), scopes: scopes.into_iter().collect() };
+        let principal = Self {
+            tenant_id: tenant_id.into(),
+            principal_id: principal_id.into(),
+            scopes: scopes.into_iter().collect(),
+            expires_at: None,
+        };
         let problems: Vec<Problem> = [("tenant", &principal.tenant_id), ("principal", &principal.principal_id)]
             .into_iter()
             .filter(|(_, id)| !(1..=IDENTIFIER_CHARS_MAX).contains(&id.chars().count()) || id.chars().any(char::is_control))
@@ -37,7 +45,12 @@ impl Principal {
 
     /// The fixed principal of dev mode: tenant `dev`, principal `dev`, every scope.
     pub fn dev() -> Self {
-        Self { tenant_id: "dev".into(), principal_id: "dev".into(), scopes: Scope::ALL.iter().copied().collect() }
+        Self {
+            tenant_id: "dev".into(),
+            principal_id: "dev".into(),
+            scopes: Scope::ALL.iter().copied().collect(),
+            expires_at: None,
+        }
     }
 
     /// # Errors

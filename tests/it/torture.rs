@@ -63,7 +63,6 @@ const SEEN: &[&str] = &[
     "completed",
     "crashes",
     "decisions after expiry",
-    "decisions after the end",
     "decisions in conflict",
     "fenced",
     "handed back",
@@ -84,6 +83,7 @@ const SEEN: &[&str] = &[
 
 /// The same, where the torture lasts: in a few seconds chance may pass each of them by.
 const SEEN_IN_TIME: &[&str] = &[
+    "decisions after the end",
     "approvals CANCELLED",
     "calls settled after a loss",
     "messages with keys that were answers",

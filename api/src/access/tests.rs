@@ -15,6 +15,7 @@ fn the_table_holds_what_is_registered() {
         .iter()
         .map(|Route { method, path, access, takes }| match access {
             Access::Public => format!("{method} {path} public {takes:?}"),
+            Access::Authenticated => format!("{method} {path} authenticated {takes:?}"),
             Access::Scope(scope) => format!("{method} {path} {scope} {takes:?}"),
         })
         .collect();
@@ -33,6 +34,8 @@ fn the_table_holds_what_is_registered() {
             "GET /v1/approvals approval.read Nothing",
             "GET /v1/approvals/{approval_id} approval.read Nothing",
             "POST /v1/approvals/{approval_id}/resolve approval.resolve Json",
+            "POST /v1/browser-session authenticated Nothing",
+            "DELETE /v1/browser-session authenticated Nothing",
         ]
     );
 }

@@ -43,7 +43,7 @@ async fn stream(
 ) -> Result<Response, Error> {
     let cursor = cursor::requested(headers, query)?;
     Ok(match state.services.runs.follow(principal, id, cursor).await? {
-        Followed::Stream(frames) => sse::answer(state, frames, cursor.unwrap_or(0)),
+        Followed::Stream(frames) => sse::answer(state, principal, frames, cursor.unwrap_or(0)),
         Followed::NothingMissing => StatusCode::NO_CONTENT.into_response(),
     })
 }

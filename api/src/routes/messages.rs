@@ -49,7 +49,7 @@ pub(super) async fn submit(
 /// From the run's start, also where the message had been sent before.
 async fn stream(state: &ApiState, principal: &Principal, run_id: Uuid) -> Result<Response, ApiError> {
     let mut response = match state.services.runs.follow(principal, run_id, None).await? {
-        Followed::Stream(frames) => sse::answer(state, frames, 0),
+        Followed::Stream(frames) => sse::answer(state, principal, frames, 0),
         Followed::NothingMissing => StatusCode::NO_CONTENT.into_response(), // cannot be: a run has events
     };
     let id = HeaderValue::from_str(&run_id.to_string()).map_err(Error::internal)?;

@@ -4,6 +4,7 @@ mod agents;
 mod answer;
 mod approvals;
 mod artifacts;
+mod browser_session;
 mod events;
 mod health;
 mod messages;
@@ -38,4 +39,6 @@ pub(crate) fn all() -> Routes {
         .guarded(Method::GET, "/v1/agents", Scope::AgentRead, Nothing, agents::list)
         .guarded(Method::GET, "/v1/agents/{agent_id}", Scope::AgentRead, Nothing, agents::get)
         .guarded(Method::GET, "/v1/queue", Scope::OperatorRead, Nothing, queue::get)
+        .authenticated(Method::POST, "/v1/browser-session", browser_session::open)
+        .authenticated(Method::DELETE, "/v1/browser-session", browser_session::close)
 }

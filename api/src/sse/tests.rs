@@ -18,6 +18,8 @@ fn writer(frames: impl Stream<Item = Result<Vec<Frame>, Error>> + Send + 'static
         retry_ms: 700,
         heartbeat: HEARTBEAT,
         shutdown: CancellationToken::new(),
+        clock: Clock::system(),
+        expires_at: None,
     }
 }
 
@@ -58,6 +60,18 @@ async fn the_end_of_the_server_is_said_with_the_newest_stored_event() {
     next(&mut writer).await;
     next(&mut writer).await;
     writer.shutdown.cancel();
+    assert_eq!(next(&mut writer).await.as_deref(), Some("event: stream.closing\ndata: {\"last_sequence\":9}\n\n"));
+    assert_eq!(next(&mut writer).await, None);
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_credential_however_much_there_is_to_say() {
+    let now = OffsetDateTime::UNIX_EPOCH;
+    let mut writer = writer(stream::repeat_with(|| Ok(vec![persisted(9)])));
+    (writer.clock, writer.expires_at) = (Clock::manual(now), Some(now + Duration::from_secs(60)));
+    assert_eq!(next(&mut writer).await.as_deref(), Some(OPENING));
+    assert_eq!(next(&mut writer).await.as_deref(), Some("id: 9\n\n"));
+    writer.clock.advance(Duration::from_secs(60));
     assert_eq!(next(&mut writer).await.as_deref(), Some("event: stream.closing\ndata: {\"last_sequence\":9}\n\n"));
     assert_eq!(next(&mut writer).await, None);
 }

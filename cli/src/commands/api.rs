@@ -1,6 +1,6 @@
 //! `agentctl api`: serves HTTP until it is told to stop.
 
-use baton_api::{ApiState, Bind, HEARTBEAT};
+use baton_api::{ApiState, Bind, CorsOrigins, HEARTBEAT};
 use baton_core::Services;
 use baton_core::agents::Catalogue;
 use baton_core::artifacts::ArtifactStore;
@@ -36,13 +36,14 @@ pub(crate) async fn run(global: &Global, args: Api) -> Result<(), Failure> {
         .await
         .map_err(|error| Failure::unavailable(&format!("listening on {}", config.server.listen), &error))?;
     let address = listener.local_addr().map_err(|error| Failure::unavailable("listening", &error))?;
-    let refused = |error: baton_api::Refusal| Failure::usage(error.to_string());
-    let bind = Bind::new(address, &config.server.allowed_hosts).map_err(refused)?;
+    let bind = Bind::new(address, &config.server.allowed_hosts).map_err(|error| Failure::usage(error.to_string()))?;
+    let authenticator = baton_api::authenticator(&config.auth, &bind, &clock).await.map_err(|error| Failure::settings(&error))?;
     let state = ApiState {
         services,
-        authenticator: baton_api::authenticator(config.auth.mode, &bind).map_err(refused)?,
+        authenticator,
         clock,
         bind,
+        cors_origins: CorsOrigins::new(&config.server.cors_origins),
         shutdown: shutdown.clone(),
         heartbeat: HEARTBEAT,
     };

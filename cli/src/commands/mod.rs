@@ -9,4 +9,5 @@ pub(crate) mod migrate;
 pub(crate) mod queue;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod token;
 pub(crate) mod worker;

@@ -36,3 +36,61 @@ fn what_is_wrong_is_named() {
     }
     assert!(Config::load(Some(Path::new("/no/such/file"))).unwrap_err().to_string().contains("/no/such/file"));
 }
+
+/// The least that `auth.mode = jwt` needs, and more.
+fn jwt(more: &str) -> String {
+    format!("[auth]\nmode = \"jwt\"\nissuer = \"i\"\naudience = \"a\"\n{more}")
+}
+
+#[test]
+fn tokens_need_an_issuer_an_audience_and_keys_that_fit() {
+    for good in [
+        "[[auth.keys]]\nalgorithm = \"HS256\"\nsecret_file = \"x\"",
+        "[[auth.keys]]\nalgorithm = \"EdDSA\"\npublic_key_file = \"x\"",
+        "jwks_url = \"https://i/keys\"\njwks_algorithms = [\"RS256\"]\n[auth.roles]\nmine = [\"run.read\"]",
+        "jwks_url = \"http://127.0.0.1:1/keys\"\njwks_algorithms = [\"RS256\", \"ES256\"]",
+    ] {
+        let config = load(&jwt(good)).unwrap();
+        assert_eq!(config.auth.roles["operator"].len(), 6, "what is shipped stays");
+    }
+    for (wrong, named) in [
+        (jwt(""), "auth.keys"),
+        ("[auth]\nmode = \"jwt\"\naudience = \"a\"".to_owned(), "auth.issuer"),
+        ("[auth]\nmode = \"jwt\"\nissuer = \"i\"".to_owned(), "auth.audience"),
+        (jwt("leeway = \"31s\""), "auth.leeway"),
+        (jwt("[[auth.keys]]\nalgorithm = \"none\"\nsecret = \"x\""), "HS256, RS256, ES256, EdDSA"),
+        (jwt("[[auth.keys]]\nalgorithm = \"HS256\""), "auth.keys"),
+        (jwt("[[auth.keys]]\nalgorithm = \"HS256\"\npublic_key_file = \"x\""), "auth.keys"),
+        (jwt("[[auth.keys]]\nalgorithm = \"RS256\"\nsecret = \"x\""), "auth.keys"),
+        (jwt(&"[[auth.keys]]\nalgorithm = \"HS256\"\nsecret = \"x\"\n".repeat(2)), "kid"),
+        (jwt("jwks_file = \"x\""), "auth.jwks_algorithms"),
+        (jwt("jwks_file = \"x\"\njwks_algorithms = [\"HS256\"]"), "auth.jwks_algorithms"),
+        (jwt("jwks_url = \"http://example.com/keys\"\njwks_algorithms = [\"RS256\"]"), "auth.jwks_url"),
+        (jwt("jwks_url = \"https://u:p@example.com/keys\"\njwks_algorithms = [\"RS256\"]"), "auth.jwks_url"),
+        (jwt("jwks_file = \"x\"\njwks_url = \"https://i\"\njwks_algorithms = [\"RS256\"]"), "auth.jwks_file"),
+        (jwt("[auth.roles]\nmine = [\"everything\"]"), "Scope"),
+        ("[server]\ncors_origins = [\"*\"]".to_owned(), "server.cors_origins"),
+        ("[server]\ncors_origins = [\"https://example.com/\"]".to_owned(), "server.cors_origins"),
+        ("[server]\ncors_origins = [\"null\"]".to_owned(), "server.cors_origins"),
+    ] {
+        let error = load(&wrong).unwrap_err();
+        assert!(error.contains(named), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn gate_a13_what_is_wrong_is_said_without_what_stands_there() {
+    const PLANTED: &str = "planted-7f3a";
+    for text in [
+        format!("[auth]\nissuer = \"{PLANTED}"),
+        format!("[[auth.keys]]\nalgorithm = \"HS256\"\nsecret = [\"{PLANTED}\"]"),
+        format!("[auth]\nkeys = \"{PLANTED}\""),
+        format!("[auth]\nkeys = [\"{PLANTED}\"]"),
+        jwt(&format!("jwks_url = \"{PLANTED}\"\njwks_algorithms = [\"RS256\"]")),
+        format!("[auth]\nroles = \"{PLANTED}\""),
+        format!("[database]\nurl = [\"{PLANTED}\"]"),
+    ] {
+        let error = load(&text).unwrap_err();
+        assert!(!error.contains(PLANTED), "{text}: {error}");
+    }
+}

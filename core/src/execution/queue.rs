@@ -267,7 +267,12 @@ impl Row {
         let scopes = self.scopes.iter().filter_map(|scope| scope.parse::<Scope>().ok());
         Ok(ClaimedRun {
             lease: Lease::claimed(self.run_id, self.session_id, worker_id, self.lease_epoch, self.appends),
-            principal: Principal { tenant_id: self.tenant_id, principal_id: self.principal_id, scopes: scopes.collect() },
+            principal: Principal {
+                tenant_id: self.tenant_id,
+                principal_id: self.principal_id,
+                scopes: scopes.collect(),
+                expires_at: None,
+            },
             agent_id: self.agent_id,
             agent_version: self.agent_version,
             priority: self.priority.parse().map_err(Error::internal)?,

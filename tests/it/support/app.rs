@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_api::{ApiState, Authenticator, Bind};
+use baton_api::{ApiState, Authenticator, Bind, CorsOrigins};
 use baton_core::agents;
 use baton_core::artifacts::ArtifactStore;
 use baton_core::clock::Clock;
-use baton_core::config::{Config, Tools};
+use baton_core::config::{AuthMode, Config, Tools};
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
 use baton_core::policy::Profiles;
@@ -16,7 +16,8 @@ use baton_core::tools::pipeline::Pipeline;
 use baton_core::tools::{self, Tool};
 use baton_core::{Error, Principal, Scope, Services};
 use baton_worker::Worker;
-use http::request::Parts;
+use futures::future::{BoxFuture, FutureExt};
+use http::HeaderMap;
 use sqlx::PgPool;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -62,6 +63,15 @@ impl TestApp {
         tools: impl FnOnce(&Path) -> Vec<Arc<dyn Tool>>,
         adjust: impl FnOnce(&mut Config),
     ) -> Self {
+        Self::start_at(Clock::system(), tools, adjust).await
+    }
+
+    /// With a clock of the test's own.
+    pub(crate) async fn start_at(
+        clock: Clock,
+        tools: impl FnOnce(&Path) -> Vec<Arc<dyn Tool>>,
+        adjust: impl FnOnce(&mut Config),
+    ) -> Self {
         let database = TestDatabase::create().await;
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config { database: database.config(), ..Config::default() };
@@ -71,7 +81,7 @@ impl TestApp {
         config.demo.effects_file = Some(folder.path().join(EFFECTS_FILE));
         let tools = tools(&folder.path().join(EFFECTS_FILE));
         adjust(&mut config);
-        let (clock, faults) = (Clock::system(), Faults::default());
+        let faults = Faults::default();
         let (services, url, shutdown, server) = serve(&config, &clock, &faults).await;
         let pool = db::connect(&config.database, Role::Worker).unwrap();
         let worker = new_worker(&config, pool, &tools, clock.clone(), faults.clone());
@@ -222,11 +232,16 @@ async fn serve(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let shutdown = CancellationToken::new();
+    let authenticator = match config.auth.mode {
+        AuthMode::Dev => Arc::new(TestAuthenticator),
+        AuthMode::Jwt => baton_api::authenticator(&config.auth, &Bind::Loopback, clock).await.unwrap(),
+    };
     let state = ApiState {
         services: services.clone(),
-        authenticator: Arc::new(TestAuthenticator),
+        authenticator,
         clock: clock.clone(),
         bind: Bind::Loopback,
+        cors_origins: CorsOrigins::new(&config.server.cors_origins),
         shutdown: shutdown.clone(),
         heartbeat: Duration::from_millis(500),
     };
@@ -243,8 +258,14 @@ async fn serve(
 struct TestAuthenticator;
 
 impl Authenticator for TestAuthenticator {
-    fn authenticate(&self, request: &Parts) -> Result<Principal, Error> {
-        let header = |name| request.headers.get(name).and_then(|value| value.to_str().ok());
+    fn authenticate<'a>(&'a self, headers: &'a HeaderMap) -> BoxFuture<'a, Result<Principal, Error>> {
+        std::future::ready(Self::principal(headers)).boxed()
+    }
+}
+
+impl TestAuthenticator {
+    fn principal(headers: &HeaderMap) -> Result<Principal, Error> {
+        let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let Some(principal) = header("x-test-principal") else { return Ok(Principal::dev()) };
         let (tenant, principal) = principal.split_once('/').ok_or(Error::Authentication)?;
         let scopes: Vec<Scope> = match header("x-test-scopes") {

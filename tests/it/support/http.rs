@@ -27,19 +27,28 @@ pub(crate) struct Http {
     pub(crate) client: reqwest::Client,
     pub(crate) url: String,
     caller: Option<Caller>,
+    token: Option<String>,
 }
 
 impl Http {
     pub(crate) fn new(url: String) -> Self {
-        Self { client: reqwest::Client::builder().no_proxy().build().unwrap(), url, caller: None }
+        Self { client: reqwest::Client::builder().no_proxy().build().unwrap(), url, caller: None, token: None }
     }
 
     pub(crate) fn with_caller(&self, caller: Caller) -> Self {
         Self { caller: Some(caller), ..self.clone() }
     }
 
+    /// Where tokens are asked for.
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self.clone() }
+    }
+
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let request = self.client.request(method, format!("{}{path}", self.url));
+        let mut request = self.client.request(method, format!("{}{path}", self.url));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
         let Some(caller) = &self.caller else { return request };
         let request = request.header("x-test-principal", format!("{}/{}", caller.tenant, caller.principal));
         match &caller.scopes {

@@ -1,5 +1,6 @@
 //! A real process of ours, which dies with the test however that ends.
 
+use std::fs::File;
 use std::process::{Child, Command, ExitStatus};
 
 use nix::sys::signal::{Signal, kill};
@@ -20,9 +21,17 @@ impl Process {
     /// `agentctl` with these arguments and variables. To be called on the test's own thread: the death signal belongs to it.
     pub(crate) fn agentctl(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
-        command.args(arguments).envs(variables.iter().copied());
         // Errors show when a test fails; what goes well would drown them.
         command.env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| "error".into()));
+        command.args(arguments).envs(variables.iter().copied());
+        Self { child: baton_devdb::child::spawn(command, Signal::SIGKILL, None).unwrap() }
+    }
+
+    /// The same, with everything that it says in this file.
+    pub(crate) fn agentctl_into(file: File, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
+        command.args(arguments).envs(variables.iter().copied());
+        command.stdout(file.try_clone().unwrap()).stderr(file);
         Self { child: baton_devdb::child::spawn(command, Signal::SIGKILL, None).unwrap() }
     }
 
