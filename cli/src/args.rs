@@ -46,6 +46,9 @@ pub(crate) enum Command {
     Migrate(Migrate),
     /// Send a message and follow the run to its end
     Run(Run),
+    /// Look at sessions, close and delete them
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
     /// Look at runs, and stop them
     #[command(subcommand)]
     Runs(RunsCommand),
@@ -128,6 +131,39 @@ pub(crate) struct Run {
     /// The API [default: the running `dev`]
     #[arg(long, env = "BATON_URL")]
     pub(crate) url: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// Sessions, newest first
+    List(SessionsList),
+    /// One session
+    Get(SessionsGet),
+    /// Take no more messages
+    Close(SessionsGet),
+    /// Delete a session with everything in it
+    Delete(SessionsGet),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SessionsList {
+    #[command(flatten)]
+    pub(crate) caller: Caller,
+    /// Rows of a page, 200 at most
+    #[arg(long)]
+    pub(crate) limit: Option<i64>,
+    /// `next_cursor` of the page before
+    #[arg(long)]
+    pub(crate) cursor: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SessionsGet {
+    /// The session's id
+    #[arg(value_parser = id)]
+    pub(crate) session: Uuid,
+    #[command(flatten)]
+    pub(crate) caller: Caller,
 }
 
 #[derive(Debug, Subcommand)]

@@ -48,7 +48,14 @@ impl Services {
         let key_ttl = KeyTtl(config.idempotency.ttl);
         let follow = Follow::new(pool.clone(), Hub::start(pool.clone(), listen));
         Ok(Self {
-            sessions: SessionService::new(pool.clone(), clock.clone(), Arc::new(agents), key_ttl),
+            sessions: SessionService {
+                pool: pool.clone(),
+                clock: clock.clone(),
+                notifier: notifier.clone(),
+                follow: follow.clone(),
+                agents: Arc::new(agents),
+                key_ttl,
+            },
             approvals: ApprovalService { pool: pool.clone(), notifier: notifier.clone(), faults: faults.clone() },
             runs: RunService {
                 pool: pool.clone(),

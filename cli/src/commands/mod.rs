@@ -7,4 +7,5 @@ pub(crate) mod dev;
 pub(crate) mod migrate;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod sessions;
 pub(crate) mod worker;
