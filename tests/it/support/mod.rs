@@ -16,7 +16,7 @@ pub(crate) use database::{TestDatabase, pool};
 pub(crate) use http::{Caller, Http, id, message};
 pub(crate) use process::Process;
 pub(crate) use real::{RealApp, SHORT_LEASE};
-pub(crate) use stream::{Follower, Frame, parse_frames};
+pub(crate) use stream::{Follower, Frame, Watched, parse_frames};
 pub(crate) use terminal::Terminal;
 pub(crate) use wait::{DEADLINE, eventually, within};
 
