@@ -3,15 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use baton_core::Principal;
 use baton_core::artifacts::ArtifactStore;
+use baton_core::events::Followed;
 use baton_core::execution::maintenance::Maintenance;
 use baton_core::notify::Notifier;
+use futures::StreamExt;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::events_wire::{Wire, Working};
+use crate::events_wire::{Wire, Working, append};
 use crate::sessions_close::{behind_each_other, closing, submission};
 use crate::support::{Caller, Http, TestApp, Watched, message, violations};
 
@@ -201,6 +204,22 @@ async fn streams_of_a_deleted_session_end() {
     let again = Wire::open_of(&app.http, Watched::Session(session_id), Some(head)).await;
     assert_eq!(again.status, StatusCode::NOT_FOUND);
     other.until_heartbeats(4).await; // longer than it took to notice the other one
+    app.finish().await;
+}
+
+/// In the middle of a replay, before the poll has noticed: the log has nothing for it any more, which is no defect.
+#[tokio::test]
+async fn a_replay_of_a_deleted_session_ends() {
+    let app = TestApp::start().await;
+    let session_id = app.http.create_session("test").await;
+    for _ in 0..600 {
+        append(&mut app.pool.acquire().await.unwrap(), session_id, None).await;
+    }
+    let followed = app.services.sessions.follow(&Principal::dev(), session_id, None).await.unwrap();
+    let Followed::Stream(mut stream) = followed else { panic!("it is open") };
+    assert_eq!(stream.next().await.unwrap().unwrap().len(), 500, "a page, and there are more");
+    assert_eq!(app.http.delete(&path(session_id)).await.0, StatusCode::NO_CONTENT);
+    assert!(stream.next().await.is_none(), "the end, and no error");
     app.finish().await;
 }
 

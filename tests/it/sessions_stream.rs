@@ -1,6 +1,7 @@
 //! The stream of a whole session: its own events and those of all its runs, to its close.
 
 use baton_core::Scope;
+use baton_core::config::Notifications;
 use futures::{StreamExt, stream};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -125,7 +126,15 @@ async fn gate_a7_a_session_stream_cut_anywhere_is_resumed_without_loss_or_repeat
 
 #[tokio::test]
 async fn gate_a7_live_session_streams_are_cut_while_others_write() {
-    let app = TestApp::start().await;
+    follow_live(TestApp::start().await).await;
+}
+
+#[tokio::test]
+async fn gate_a7_live_session_streams_are_cut_with_notifications_off() {
+    follow_live(TestApp::start_with(|config| config.database.notifications = Notifications::Off).await).await;
+}
+
+async fn follow_live(app: TestApp) {
     let session_id = app.http.create_session("test").await;
     let following: Vec<_> = (0..CLIENTS as u64)
         .map(|seed| tokio::spawn(follow_any_with_cuts(app.http.clone(), Watched::Session(session_id), seed)))
