@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use baton_core::error::Problem;
-use baton_core::page::PageRequest;
+use baton_core::page::{Keyset, PageRequest};
 use baton_core::{Error, UnknownWord};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -59,7 +59,7 @@ impl<'a> ListQuery<'a> {
     ///
     /// # Errors
     /// `Malformed`, with everything that is.
-    pub(crate) fn page(mut self) -> Result<PageRequest, Error> {
+    pub(crate) fn page<C: Keyset>(mut self) -> Result<PageRequest<C>, Error> {
         let (cursor, limit) = (self.once(CURSOR), self.limit());
         match PageRequest::new(cursor, limit) {
             Ok(page) => all_well(self.problems).map(|()| page),

@@ -120,7 +120,7 @@ async fn hosts_origins_and_bodies_are_judged_before_credentials() {
 async fn what_is_not_there_has_an_envelope_too() {
     let app = app(Doorman::Nobody);
     check(&app, request(Method::GET, "/v1/nothing").body(Body::empty()).unwrap(), StatusCode::NOT_FOUND, "not_found").await;
-    let put = request(Method::PUT, "/v1/sessions").body(Body::empty()).unwrap();
+    let put = request(Method::PUT, "/v1/sessions/x/close").body(Body::empty()).unwrap();
     let response = check(&app, put, StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed").await;
     assert_eq!(response.headers()[header::ALLOW], "POST");
 }

@@ -59,6 +59,9 @@ pub(crate) enum Command {
     Queue(Queue),
     /// Say why a run is not further
     Why(RunsGet),
+    /// Look at sessions, close and delete them
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
     /// Look at runs, and stop them
     #[command(subcommand)]
     Runs(RunsCommand),
@@ -147,6 +150,39 @@ pub(crate) struct Run {
     /// What the API knows us by, where it asks
     #[arg(long, env = "BATON_TOKEN", hide_env_values = true, value_parser = secret)]
     pub(crate) token: Option<SecretString>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// Sessions, newest first
+    List(SessionsList),
+    /// One session
+    Get(SessionsGet),
+    /// Take no more messages
+    Close(SessionsGet),
+    /// Delete a session with everything in it
+    Delete(SessionsGet),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SessionsList {
+    #[command(flatten)]
+    pub(crate) caller: Caller,
+    /// Rows of a page, 200 at most
+    #[arg(long)]
+    pub(crate) limit: Option<i64>,
+    /// `next_cursor` of the page before
+    #[arg(long)]
+    pub(crate) cursor: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SessionsGet {
+    /// The session's id
+    #[arg(value_parser = id)]
+    pub(crate) session: Uuid,
+    #[command(flatten)]
+    pub(crate) caller: Caller,
 }
 
 #[derive(Debug, Subcommand)]

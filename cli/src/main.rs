@@ -15,7 +15,7 @@ mod telemetry;
 use baton_core::approvals::Verdict;
 use clap::Parser;
 
-use crate::args::{ApprovalsCommand, Args, ArtifactsCommand, Command, RunsCommand, TokenCommand};
+use crate::args::{ApprovalsCommand, Args, ArtifactsCommand, Command, RunsCommand, SessionsCommand, TokenCommand};
 use crate::exit::Failure;
 
 /// The main future runs on the main thread: children are spawned from it, and their death signal belongs to it.
@@ -37,6 +37,10 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Worker(worker) => commands::worker::run(&global, worker).await,
         Command::Migrate(migrate) => commands::migrate::run(&global, migrate).await,
         Command::Run(run) => commands::run::run(&global, run).await,
+        Command::Sessions(SessionsCommand::List(list)) => commands::sessions::list(&global, list).await,
+        Command::Sessions(SessionsCommand::Get(get)) => commands::sessions::get(&global, get).await,
+        Command::Sessions(SessionsCommand::Close(close)) => commands::sessions::close(&global, close).await,
+        Command::Sessions(SessionsCommand::Delete(delete)) => commands::sessions::delete(&global, delete).await,
         Command::Artifacts(ArtifactsCommand::Get(get)) => commands::artifacts::get(&global, get).await,
         Command::Queue(queue) => commands::queue::run(&global, queue).await,
         Command::Why(why) => commands::runs::why(&global, why).await,

@@ -7,6 +7,7 @@ use baton_core::config::Slots;
 use baton_core::page::Page;
 use baton_core::queue::QueueView;
 use baton_core::runs::{RunView, WaitingFor, WhyView};
+use baton_core::sessions::SessionView;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use serde_json::Value;
@@ -25,6 +26,37 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
 pub(crate) fn json<T: Serialize>(view: &T) -> Result<(), Failure> {
     let text = serde_json::to_string(view).map_err(|error| Failure::new(Exit::FailedRun, error.to_string()))?;
     line(&text)
+}
+
+pub(crate) fn sessions(page: &Page<SessionView>) -> Result<(), Failure> {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["SESSION", "STATUS", "AGENT", "TITLE", "CREATED"]);
+    for session in &page.items {
+        table.add_row([
+            session.id.to_string(),
+            session.status.to_string(),
+            session.agent_id.clone(),
+            visible(session.title.as_deref().unwrap_or_default()),
+            time(session.created_at),
+        ]);
+    }
+    line(&table.to_string())?;
+    more(page)
+}
+
+pub(crate) fn session(session: &SessionView) -> Result<(), Failure> {
+    let mut rows = vec![
+        ("session", session.id.to_string()),
+        ("owner", visible(&session.principal_id)),
+        ("agent", format!("{} {}", session.agent_id, session.agent_version)),
+        ("status", session.status.to_string()),
+        ("created", time(session.created_at)),
+        ("updated", time(session.updated_at)),
+    ];
+    rows.extend(session.title.as_deref().map(|title| ("title", visible(title))));
+    rows.extend(session.active_run_id.map(|id| ("active run", id.to_string())));
+    rows.extend(session.last_run_id.map(|id| ("last run", id.to_string())));
+    facts(rows)
 }
 
 pub(crate) fn runs(page: &Page<RunView>) -> Result<(), Failure> {

@@ -30,6 +30,7 @@ pub struct Config {
     pub tenant: Tenant,
     pub sessions: Sessions,
     pub idempotency: Idempotency,
+    pub retention: Retention,
     pub artifacts: Artifacts,
     pub tools: Tools,
     pub demo: Demo,
@@ -153,6 +154,13 @@ pub struct Sessions {
 pub struct Idempotency {
     #[serde(with = "human")]
     pub ttl: Duration,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Retention {
+    /// Sessions without an unfinished run in which nothing has happened for so long are deleted, whole. None: kept for ever.
+    pub days: Option<u16>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -292,6 +300,9 @@ impl Config {
         let thirty_days = Duration::from_secs(30 * 24 * 60 * 60);
         if self.idempotency.ttl.is_zero() || self.idempotency.ttl > thirty_days {
             return invalid("idempotency.ttl", "must be above zero and at most 30 days");
+        }
+        if self.retention.days == Some(0) {
+            return invalid("retention.days", "must be at least 1");
         }
         Ok(())
     }

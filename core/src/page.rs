@@ -1,4 +1,5 @@
-//! Keyset pages: `created_at DESC, id DESC`, at full precision, behind an opaque cursor.
+//! Keyset pages behind opaque cursors: lists are `created_at DESC, id DESC`, at full precision; what is in a log goes by
+//! sequence.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -20,21 +21,36 @@ pub struct Page<T> {
     pub next_cursor: Option<String>,
 }
 
+/// The last row of the page before; opaque on the wire.
+pub trait Keyset: Copy {
+    fn encode(self) -> String;
+
+    /// # Errors
+    /// `Malformed` for what is not a cursor of this kind.
+    fn decode(text: &str) -> Result<Self, Error>;
+}
+
 /// What a caller wants of a list.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct PageRequest {
-    pub cursor: Option<Cursor>,
+#[derive(Debug, Clone, Copy)]
+pub struct PageRequest<C = Cursor> {
+    pub cursor: Option<C>,
     limit: Option<i64>,
 }
 
-impl PageRequest {
+impl<C> Default for PageRequest<C> {
+    fn default() -> Self {
+        Self { cursor: None, limit: None }
+    }
+}
+
+impl<C: Keyset> PageRequest<C> {
     /// # Errors
     /// `Malformed` for a limit below 1 or a cursor that does not decode.
     pub fn new(cursor: Option<&str>, limit: Option<i64>) -> Result<Self, Error> {
         if limit.is_some_and(|limit| limit < 1) {
             return Err(Error::malformed("limit", "a positive number"));
         }
-        Ok(Self { cursor: cursor.map(Cursor::decode).transpose()?, limit })
+        Ok(Self { cursor: cursor.map(C::decode).transpose()?, limit })
     }
 
     pub fn limit(&self) -> i64 {
@@ -42,15 +58,15 @@ impl PageRequest {
     }
 }
 
-/// The last row of the page before.
+/// A place in a list of rows, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
     pub created_at: OffsetDateTime,
     pub id: Uuid,
 }
 
-impl Cursor {
-    pub fn encode(self) -> String {
+impl Keyset for Cursor {
+    fn encode(self) -> String {
         let mut bytes = [0; 32];
         bytes[..16].copy_from_slice(&self.created_at.unix_timestamp_nanos().to_be_bytes());
         bytes[16..].copy_from_slice(self.id.as_bytes());
@@ -58,19 +74,40 @@ impl Cursor {
     }
 
     fn decode(text: &str) -> Result<Self, Error> {
-        let malformed = || Error::malformed("cursor", "not a cursor of this list");
-        let bytes: [u8; 32] = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| bytes.try_into().ok()).ok_or_else(malformed)?;
+        let bytes: [u8; 32] = bytes_of(text)?;
         let (nanos, id) = bytes.split_at(16);
-        let nanos = i128::from_be_bytes(nanos.try_into().map_err(|_| malformed())?);
+        let nanos = i128::from_be_bytes(nanos.try_into().map_err(|_| not_a_cursor())?);
         Ok(Self {
-            created_at: OffsetDateTime::from_unix_timestamp_nanos(nanos).map_err(|_| malformed())?,
-            id: Uuid::from_slice(id).map_err(|_| malformed())?,
+            created_at: OffsetDateTime::from_unix_timestamp_nanos(nanos).map_err(|_| not_a_cursor())?,
+            id: Uuid::from_slice(id).map_err(|_| not_a_cursor())?,
         })
     }
 }
 
+/// A place in a session's log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SequenceCursor(pub i64);
+
+impl Keyset for SequenceCursor {
+    fn encode(self) -> String {
+        URL_SAFE_NO_PAD.encode(self.0.to_be_bytes())
+    }
+
+    fn decode(text: &str) -> Result<Self, Error> {
+        Ok(Self(i64::from_be_bytes(bytes_of(text)?)))
+    }
+}
+
+fn bytes_of<const N: usize>(text: &str) -> Result<[u8; N], Error> {
+    URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| bytes.try_into().ok()).ok_or_else(not_a_cursor)
+}
+
+fn not_a_cursor() -> Error {
+    Error::malformed("cursor", "not a cursor of this list")
+}
+
 /// Makes a page of rows that were read with `limit + 1`: the extra row says that there is another page.
-pub(crate) fn page<T>(mut rows: Vec<T>, limit: i64, cursor: impl Fn(&T) -> Cursor) -> Page<T> {
+pub(crate) fn page<T, C: Keyset>(mut rows: Vec<T>, limit: i64, cursor: impl Fn(&T) -> C) -> Page<T> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = rows.len() > limit;
     rows.truncate(limit);

@@ -53,7 +53,14 @@ impl Services {
         let (key_ttl, agents) = (KeyTtl(config.idempotency.ttl), Arc::new(agents));
         let follow = Follow::new(pool.clone(), Hub::start(pool.clone(), listen));
         Ok(Self {
-            sessions: SessionService::new(pool.clone(), clock.clone(), Arc::clone(&agents), key_ttl),
+            sessions: SessionService {
+                pool: pool.clone(),
+                clock: clock.clone(),
+                notifier: notifier.clone(),
+                follow: follow.clone(),
+                agents: Arc::clone(&agents),
+                key_ttl,
+            },
             artifacts: ArtifactService { pool: pool.clone(), clock: clock.clone(), config: config.artifacts.clone() },
             agents: AgentService { agents },
             queue: QueueService { pool: pool.clone() },

@@ -17,9 +17,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::support::{DEADLINE, Follower, Frame, Http, TestApp, parse_frames};
+use crate::support::{DEADLINE, Follower, Frame, Http, TestApp, Watched, parse_frames};
 
-/// One connection to a run's stream, and every byte that came over it.
+/// One connection to a stream, and every byte that came over it.
 pub(crate) struct Wire {
     pub(crate) status: StatusCode,
     pub(crate) bytes: Vec<u8>,
@@ -28,7 +28,11 @@ pub(crate) struct Wire {
 
 impl Wire {
     pub(crate) async fn open(http: &Http, run_id: Uuid, cursor: Option<i64>) -> Self {
-        let mut request = http.request(Method::GET, &format!("/v1/runs/{run_id}/events"));
+        Self::open_of(http, Watched::Run(run_id), cursor).await
+    }
+
+    pub(crate) async fn open_of(http: &Http, watched: Watched, cursor: Option<i64>) -> Self {
+        let mut request = http.request(Method::GET, &watched.path());
         if let Some(cursor) = cursor {
             request = request.header("Last-Event-ID", cursor);
         }
@@ -85,10 +89,15 @@ impl Wire {
 
 /// Follows a run to its end over connections that are cut again and again, after random numbers of bytes.
 pub(crate) async fn follow_with_cuts(http: Http, run_id: Uuid, seed: u64) -> Follower {
+    follow_any_with_cuts(http, Watched::Run(run_id), seed).await
+}
+
+/// The same of a run or a session.
+pub(crate) async fn follow_any_with_cuts(http: Http, watched: Watched, seed: u64) -> Follower {
     let mut random = StdRng::seed_from_u64(seed);
-    let mut follower = Follower::new(&http, run_id);
+    let mut follower = Follower::of(&http, watched);
     let following = async { while !follower.connect(random.random_range(1..2_500)).await {} };
-    tokio::time::timeout(DEADLINE * 4, following).await.unwrap_or_else(|_| panic!("seed {seed}: run {run_id} does not end"));
+    tokio::time::timeout(DEADLINE * 4, following).await.unwrap_or_else(|_| panic!("seed {seed}: {watched:?} does not end"));
     follower
 }
 
@@ -119,7 +128,7 @@ impl Working {
 }
 
 /// Appends an event as the statements of the product do: the session's counter first, whose row is locked until the
-/// transaction ends. Of the run it is an event that neither fold nor audit looks at; without one it is an event of the session.
+/// transaction ends. Of the run it is an event that no fold and no row has to do with; without one it is an event of the session.
 pub(crate) async fn append(connection: &mut PgConnection, session_id: Uuid, run_id: Option<Uuid>) -> i64 {
     let event = match run_id {
         Some(_) => Event::ApprovalInvalidated(ApprovalInvalidated {

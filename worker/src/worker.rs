@@ -107,7 +107,10 @@ impl Worker {
             slots: Slots::new(config.worker.slots),
             wake: Arc::default(),
             renew_now: Arc::default(),
-            maintenance: Arc::new(Mutex::new(Maintenance::new(pool, notifier, artifacts, config.execution.lease_losses_max))),
+            maintenance: Arc::new(Mutex::new(
+                Maintenance::new(pool, notifier, artifacts, config.execution.lease_losses_max)
+                    .with_retention(config.retention.days),
+            )),
             listen,
         })
     }

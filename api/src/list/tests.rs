@@ -1,4 +1,5 @@
 use baton_core::approvals::ApprovalStatus;
+use baton_core::page::Cursor;
 
 use super::*;
 
@@ -7,7 +8,7 @@ fn of(query: &str) -> Result<(Vec<ApprovalStatus>, Option<Uuid>, i64), Vec<Strin
     let query = Query::parse(&format!("/?{query}").parse().unwrap());
     let mut list = ListQuery::new(&query, &["status", "run_id"]);
     let (statuses, run_id) = (list.words("status"), list.id("run_id"));
-    match list.page() {
+    match list.page::<Cursor>() {
         Ok(page) => Ok((statuses, run_id, page.limit())),
         Err(Error::Malformed(problems)) => Err(problems.into_iter().map(|problem| problem.path).collect()),
         Err(other) => panic!("{other}"),

@@ -1,4 +1,4 @@
-//! The events of a run: a stream, or pages for those who cannot follow one.
+//! The events of a run or of a whole session: a stream, or, of a run, pages for those who cannot follow one.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,8 +9,9 @@ use baton_core::runs::EventPage;
 use baton_core::{Error, Principal};
 use uuid::Uuid;
 
+use super::sessions;
 use crate::error::ApiError;
-use crate::extract::{Caller, Query, RunId};
+use crate::extract::{Caller, Query, RunId, SessionId};
 use crate::state::ApiState;
 use crate::{cursor, headers, sse};
 
@@ -42,10 +43,31 @@ async fn stream(
     headers: &HeaderMap,
 ) -> Result<Response, Error> {
     let cursor = cursor::requested(headers, query)?;
-    Ok(match state.services.runs.follow(principal, id, cursor).await? {
+    let followed = state.services.runs.follow(principal, id, cursor).await?;
+    Ok(stream_of(state, principal, followed, cursor))
+}
+
+/// The same of a session: every event of it, until it is closed. The cursors are the same, too.
+pub(super) async fn follow_session(
+    State(state): State<ApiState>,
+    Caller(principal): Caller,
+    SessionId(id): SessionId,
+    query: Query,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let cursor = match cursor::requested(&headers, &query) {
+        Ok(cursor) => cursor,
+        Err(malformed) => return Err(sessions::unreadable_or(&state.services, &principal, id, malformed).await.into()),
+    };
+    let followed = state.services.sessions.follow(&principal, id, cursor).await?;
+    Ok(stream_of(&state, &principal, followed, cursor))
+}
+
+fn stream_of(state: &ApiState, principal: &Principal, followed: Followed, cursor: Option<i64>) -> Response {
+    match followed {
         Followed::Stream(frames) => sse::answer(state, principal, frames, cursor.unwrap_or(0)),
         Followed::NothingMissing => StatusCode::NO_CONTENT.into_response(),
-    })
+    }
 }
 
 async fn page(state: &ApiState, principal: &Principal, id: Uuid, query: &Query) -> Result<EventPage, Error> {

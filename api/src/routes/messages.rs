@@ -1,18 +1,34 @@
-//! Messages: submitting one makes a run.
+//! Messages: submitting one makes a run; all of them are the transcript.
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use baton_core::Services;
 use baton_core::events::Followed;
 use baton_core::runs::SubmitMessage;
 use baton_core::{Error, Principal, Scope};
 use uuid::Uuid;
 
-use super::answer;
+use super::{answer, sessions};
 use crate::error::ApiError;
-use crate::extract::{Caller, Creation, SessionId};
+use crate::extract::{Caller, Creation, Query, SessionId};
+use crate::list::ListQuery;
 use crate::sse;
 use crate::state::ApiState;
+
+pub(super) async fn list(
+    State(services): State<Services>,
+    Caller(principal): Caller,
+    SessionId(session_id): SessionId,
+    query: Query,
+) -> Result<impl IntoResponse, ApiError> {
+    let request = match ListQuery::new(&query, &[]).page() {
+        Ok(request) => request,
+        Err(malformed) => return Err(sessions::unreadable_or(&services, &principal, session_id, malformed).await.into()),
+    };
+    Ok(Json(services.sessions.messages(&principal, session_id, &request).await?))
+}
 
 /// On a stream, which has no room for it elsewhere.
 const RUN_ID: HeaderName = HeaderName::from_static("baton-run-id");

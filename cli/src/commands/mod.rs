@@ -9,5 +9,6 @@ pub(crate) mod migrate;
 pub(crate) mod queue;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod sessions;
 pub(crate) mod token;
 pub(crate) mod worker;

@@ -1,9 +1,10 @@
 //! Artifacts: bytes that runs produce. The bytes are in an object store, never in Postgres.
 //!
 //! Bytes first, then their row, in the transaction of the result that they belong to: a row never lacks its bytes. Bytes
-//! whose row never came, and those of a deleted run, are orphans, which maintenance collects. No transaction is open while
-//! the object store is asked for anything.
+//! whose row never came are orphans, which maintenance collects; those of a deleted session are queued with the deletion of
+//! their rows. No transaction is open while the object store is asked for anything.
 
+mod deletions;
 mod key;
 mod media;
 mod objects;

@@ -78,6 +78,17 @@ impl ArtifactStore {
         let object = self.objects.get(&key::of(tenant_id, session_id, id)).await.map_err(Error::internal)?;
         Ok(verified(object.into_stream(), id, sha256.to_owned()).boxed())
     }
+
+    /// Deletes the bytes of an artifact. What is not there is deleted.
+    ///
+    /// # Errors
+    /// `Internal` where the store does not do it.
+    pub async fn delete(&self, tenant_id: &str, session_id: Uuid, id: Uuid) -> Result<(), Error> {
+        match self.objects.delete(&key::of(tenant_id, session_id, id)).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(Error::internal(error)),
+        }
+    }
 }
 
 fn verified(

@@ -1,4 +1,4 @@
-//! Bytes without a row: of calls whose result was never committed, and of runs that were deleted.
+//! Bytes without a row: of calls whose result was never committed.
 //!
 //! Who collects needs no lock: whatever two collectors find, both may delete.
 

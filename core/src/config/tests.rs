@@ -27,6 +27,8 @@ fn what_is_wrong_is_named() {
         ("[execution]\nlease_losses_max = 0", "lease_losses_max"),
         ("[idempotency]\nttl = \"31d\"", "idempotency.ttl"),
         ("[database]\npool = 1", "database.pool"),
+        ("[retention]\ndays = 0", "retention.days"),
+        ("[retention]\ndays = \"30d\"", "days"),
         ("[artifacts]\nfolder = \"\"", "artifacts.folder"),
         ("[tools]\ndisable = []", "disable"),
         ("[demo]\neffects = \"x\"", "effects"),

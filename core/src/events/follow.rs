@@ -25,7 +25,7 @@ pub type EventStream = Pin<Box<dyn Stream<Item = Result<Vec<Frame>, Error>> + Se
 /// The answer to a wish to follow.
 pub enum Followed {
     Stream(EventStream),
-    /// The run has ended and the cursor has its end: there will never be more.
+    /// The run has ended, or the session is closed, and the cursor has its end: there will never be more.
     NothingMissing,
 }
 
@@ -61,6 +61,15 @@ impl Follow {
     /// The events of one run after a cursor, to the run's end. `head` is the session's newest event at some moment after
     /// `ready`.
     pub(crate) fn run(&self, session_id: Uuid, run_id: Uuid, head: i64, cursor: i64) -> EventStream {
+        self.stream(session_id, Wanted::Run(run_id), head, cursor)
+    }
+
+    /// The same of a whole session, to its close.
+    pub(crate) fn session(&self, session_id: Uuid, head: i64, cursor: i64) -> EventStream {
+        self.stream(session_id, Wanted::Session, head, cursor)
+    }
+
+    fn stream(&self, session_id: Uuid, wanted: Wanted, head: i64, cursor: i64) -> EventStream {
         let feed = self.hub.watch(session_id, head);
         let follow = self.clone();
         Box::pin(async_stream::try_stream! {
@@ -74,7 +83,7 @@ impl Follow {
                         frames
                     }
                     Following::Behind => {
-                        let frames = follow.page(&feed, position.cursor).await?;
+                        let Some(frames) = follow.page(&feed, position.cursor).await? else { return };
                         position = Position::at(newest(&frames).unwrap_or(position.cursor));
                         frames
                     }
@@ -84,10 +93,11 @@ impl Follow {
                         }
                         continue;
                     }
+                    // Whoever comes back is told.
+                    Following::Gone => return,
                 };
-                // Runs of a session never overlap: numbers of others are skipped, which is no gap.
-                let mut ours: Vec<Frame> = frames.into_iter().filter(|frame| frame.run_id() == Some(run_id)).collect();
-                let end = ours.iter().position(is_end);
+                let mut ours: Vec<Frame> = frames.into_iter().filter(|frame| wanted.has(frame)).collect();
+                let end = ours.iter().position(|frame| wanted.ends_with(frame));
                 if let Some(end) = end {
                     ours.truncate(end + 1);
                 }
@@ -101,14 +111,42 @@ impl Follow {
         })
     }
 
-    async fn page(&self, feed: &Feed, cursor: i64) -> Result<Vec<Frame>, Error> {
+    /// None: the session was deleted.
+    async fn page(&self, feed: &Feed, cursor: i64) -> Result<Option<Vec<Frame>>, Error> {
         let _permit = self.replays.acquire().await.map_err(Error::internal)?;
         let page = log::read_after(&self.pool, feed.session_id(), cursor, log::PAGE_ROWS).await?;
         if page.events.is_empty() {
             // The ring says that there is more after the cursor, the log says that there is not.
-            return Err(Error::internal("the log ends before the ring begins"));
+            let heads = log::heads(&self.pool, &[feed.session_id()]).await?;
+            return if heads.is_empty() { Ok(None) } else { Err(Error::internal("the log ends before the ring begins")) };
         }
-        Ok(page.events.iter().map(|event| frame::persisted(feed.session_id(), event)).collect())
+        Ok(Some(page.events.iter().map(|event| frame::persisted(feed.session_id(), event)).collect()))
+    }
+}
+
+/// What a stream shows of its session.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    /// Runs of a session never overlap: numbers of others are skipped, which is no gap.
+    Run(Uuid),
+    Session,
+}
+
+impl Wanted {
+    fn has(self, frame: &Frame) -> bool {
+        match self {
+            Self::Run(run_id) => frame.run_id() == Some(run_id),
+            Self::Session => true,
+        }
+    }
+
+    /// Nothing that is wanted comes after it.
+    fn ends_with(self, frame: &Frame) -> bool {
+        let Frame::Persisted { event_type: Some(event_type), .. } = frame else { return false };
+        match self {
+            Self::Run(_) => event_type.is_terminal(),
+            Self::Session => *event_type == EventType::SessionClosed,
+        }
     }
 }
 
@@ -117,8 +155,4 @@ fn newest(frames: &[Frame]) -> Option<i64> {
         Frame::Persisted { sequence, .. } => Some(*sequence),
         Frame::Transient { .. } => None,
     })
-}
-
-fn is_end(frame: &Frame) -> bool {
-    matches!(frame, Frame::Persisted { event_type: Some(event_type), .. } if EventType::is_terminal(*event_type))
 }

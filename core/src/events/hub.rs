@@ -3,7 +3,7 @@
 //! A wake-up costs one query per session and process, however many streams watch. Losing every wake-up costs latency: a
 //! coalesced poll finds what they would have told.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -152,6 +152,11 @@ impl Feed {
         self.changed.send_modify(|count| *count = count.wrapping_add(1));
     }
 
+    /// The session was deleted: its streams end.
+    pub(super) fn end(&self) {
+        self.change(Ring::end);
+    }
+
     fn expect_sequence(&self, sequence: i64) {
         if sequence > self.ring().head() {
             self.wake.notify_one();
@@ -243,6 +248,10 @@ async fn poll(hub: Weak<Shared>) {
         }
         match db::answered(READ_TIMEOUT, log::heads(&hub.pool, &watched)).await {
             Ok(heads) => {
+                // Whatever is watched was there when its first watcher came, which was before this query.
+                let there: HashSet<Uuid> = heads.iter().map(|(session_id, _)| *session_id).collect();
+                let deleted = watched.iter().filter(|session_id| !there.contains(session_id));
+                deleted.filter_map(|session_id| hub.feed(*session_id)).for_each(|feed| feed.end());
                 for (session_id, sequence) in heads {
                     if let Some(feed) = hub.feed(session_id) {
                         feed.expect_sequence(sequence);

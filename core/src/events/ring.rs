@@ -27,6 +27,8 @@ pub(super) struct Ring {
     head: i64,
     /// Per run, up to where its live frames are old news.
     live: HashMap<Uuid, LiveWatermark>,
+    /// The session was deleted: nothing follows any position.
+    is_gone: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,12 +58,22 @@ pub(super) enum Following {
     /// Older than the ring: read a page of the log.
     Behind,
     Nothing,
+    /// There is no such session any more.
+    Gone,
 }
 
 impl Ring {
     /// Empty, above what the log held when it was made.
     pub(super) fn above(head: i64) -> Self {
-        Self { frames: VecDeque::new(), first: 0, bytes: 0, floor: head, head, live: HashMap::new() }
+        Self { frames: VecDeque::new(), first: 0, bytes: 0, floor: head, head, live: HashMap::new(), is_gone: false }
+    }
+
+    /// The session was deleted; so is what is kept of it.
+    pub(super) fn end(&mut self) {
+        self.is_gone = true;
+        self.frames.clear();
+        self.live.clear();
+        self.bytes = 0;
     }
 
     pub(super) fn head(&self) -> i64 {
@@ -99,6 +111,9 @@ impl Ring {
 
     /// What a stream at this position has not had yet.
     pub(super) fn after(&self, position: Position) -> Following {
+        if self.is_gone {
+            return Following::Gone;
+        }
         let next = match position.next {
             Some(next) if next >= self.first => next,
             // Its place is gone: stored events may be, too. A stream without a place gets the live frames since its cursor.

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::execution::settle;
 use crate::idempotency;
 use crate::notify::{Hint, Notifier};
+use crate::sessions::retention::Retention;
 
 /// Names our lock among the advisory locks of the database: "baton" in ASCII.
 const LOCK: i64 = 0x0062_6174_6f6e;
@@ -31,6 +32,7 @@ pub struct Maintenance {
     pool: PgPool,
     notifier: Notifier,
     artifacts: ArtifactStore,
+    retention: Option<Retention>,
     lease_losses_max: i32,
     locked_out: u32,
     /// By the caller's clock.
@@ -54,11 +56,18 @@ impl Maintenance {
             pool,
             notifier,
             artifacts,
+            retention: None,
             lease_losses_max: i32::from(lease_losses_max),
             locked_out: 0,
             repair_due: Duration::ZERO,
             cleaning_due: Duration::ZERO,
         }
+    }
+
+    /// Deletes sessions in which nothing has happened for so many days; none: never.
+    #[must_use]
+    pub fn with_retention(self, days: Option<u16>) -> Self {
+        Self { retention: days.map(Retention::new), ..self }
     }
 
     /// One pass; `None` where another worker is at it. `elapsed` is the caller's monotonic time.
@@ -84,6 +93,10 @@ impl Maintenance {
         drop(conn);
         if is_repair_due {
             self.repair_due = elapsed + REPAIR_INTERVAL;
+            if let Some(retention) = &mut self.retention {
+                retention.pass(&self.pool).await?;
+            }
+            self.artifacts.delete_queued(&self.pool).await?;
             self.artifacts.collect_orphans(&self.pool, ORPHAN_AGE_MIN, ORPHAN_BATCH_MAX).await?;
         }
         if elapsed >= self.cleaning_due {

@@ -10,13 +10,24 @@ fn a_cursor_keeps_full_precision() {
 }
 
 #[test]
+fn a_cursor_of_one_kind_is_none_of_the_other() {
+    for sequence in [0, 1, i64::MAX] {
+        let text = SequenceCursor(sequence).encode();
+        assert_eq!(SequenceCursor::decode(&text).unwrap(), SequenceCursor(sequence));
+        assert!(Cursor::decode(&text).is_err());
+    }
+    let row = Cursor { created_at: OffsetDateTime::UNIX_EPOCH, id: Uuid::nil() }.encode();
+    assert!(SequenceCursor::decode(&row).is_err());
+}
+
+#[test]
 fn what_is_no_cursor_is_an_error() {
     for text in ["", "x", "====", &"A".repeat(43), &"A".repeat(1_000)] {
-        assert!(matches!(PageRequest::new(Some(text), None), Err(Error::Malformed(_)) | Ok(_)), "{text}");
+        assert!(matches!(PageRequest::<Cursor>::new(Some(text), None), Err(Error::Malformed(_)) | Ok(_)), "{text}");
     }
-    assert!(PageRequest::new(Some("x"), None).is_err());
-    assert!(PageRequest::new(None, Some(0)).is_err());
-    assert_eq!(PageRequest::new(None, Some(10_000)).unwrap().limit(), LIMIT_MAX);
+    assert!(PageRequest::<Cursor>::new(Some("x"), None).is_err());
+    assert!(PageRequest::<Cursor>::new(None, Some(0)).is_err());
+    assert_eq!(PageRequest::<Cursor>::new(None, Some(10_000)).unwrap().limit(), LIMIT_MAX);
 }
 
 #[test]

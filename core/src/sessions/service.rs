@@ -9,21 +9,30 @@ use crate::agents::Catalogue;
 use crate::clock::Clock;
 use crate::db;
 use crate::error::{Conflict, Error, Resource};
+use crate::events::Followed;
+use crate::events::follow::Follow;
 use crate::idempotency::{self, IdempotencyKey, KeyTtl};
 use crate::json_object;
+use crate::notify::{Hint, Notifier};
+use crate::page::{Cursor, Page, PageRequest, SequenceCursor, page};
 use crate::principal::Principal;
 use crate::scope::Scope;
 use crate::sessions::command::CreateSession;
+use crate::sessions::delete::Doomed;
 use crate::sessions::store::{self, NewSession};
+use crate::sessions::transcript::{self, TranscriptItem};
 use crate::sessions::view::SessionView;
+use crate::sessions::{close, delete};
 use crate::task::shielded;
 
 #[derive(Debug, Clone)]
 pub struct SessionService {
-    pool: PgPool,
-    clock: Clock,
-    agents: Arc<Catalogue>,
-    key_ttl: KeyTtl,
+    pub(crate) pool: PgPool,
+    pub(crate) clock: Clock,
+    pub(crate) notifier: Notifier,
+    pub(crate) follow: Follow,
+    pub(crate) agents: Arc<Catalogue>,
+    pub(crate) key_ttl: KeyTtl,
 }
 
 /// A creation, or what a known key had created.
@@ -34,10 +43,6 @@ pub struct Created {
 }
 
 impl SessionService {
-    pub(crate) fn new(pool: PgPool, clock: Clock, agents: Arc<Catalogue>, key_ttl: KeyTtl) -> Self {
-        Self { pool, clock, agents, key_ttl }
-    }
-
     /// Begins a conversation with the current version of an agent, frozen from here on.
     ///
     /// # Errors
@@ -80,6 +85,85 @@ impl SessionService {
     pub async fn get(&self, principal: &Principal, id: Uuid) -> Result<SessionView, Error> {
         principal.require(Scope::SessionRead)?;
         store::find(&self.pool, principal, id).await?.ok_or(Error::NotFound(Resource::Session))
+    }
+
+    /// Newest first: the caller's own, or with `operator.read` the tenant's.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn list(&self, principal: &Principal, request: &PageRequest) -> Result<Page<SessionView>, Error> {
+        principal.require(Scope::SessionRead)?;
+        let sessions = store::list(&self.pool, principal, request).await?;
+        Ok(page(sessions, request.limit(), |session| Cursor { created_at: session.created_at, id: session.id }))
+    }
+
+    /// Takes no more messages from here on. Closed before is closed.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` while a run is unfinished.
+    pub async fn close(&self, principal: &Principal, id: Uuid) -> Result<SessionView, Error> {
+        principal.require(Scope::SessionWrite)?;
+        let (service, principal) = (self.clone(), principal.clone());
+        shielded(async move {
+            let closed = close::close(&service.pool, &principal, id).await?;
+            let sequence = closed.ok_or(Error::NotFound(Resource::Session))?;
+            // Said again where it was closed before: perhaps by us, and the answer was lost.
+            service.notifier.send([Hint::Events { session_id: id, sequence }]);
+            store::find(&service.pool, &principal, id).await?.ok_or(Error::NotFound(Resource::Session))
+        })
+        .await
+    }
+
+    /// Deletes every row of the session; the bytes of its artifacts go soon after. Streams of it end.
+    ///
+    /// # Errors
+    /// `NotFound`, once it is gone, too; `Conflict` while a run is unfinished.
+    pub async fn delete(&self, principal: &Principal, id: Uuid) -> Result<(), Error> {
+        principal.require(Scope::SessionWrite)?;
+        let (pool, principal) = (self.pool.clone(), principal.clone());
+        shielded(async move {
+            let Principal { tenant_id, principal_id, .. } = &principal;
+            let doomed = Doomed { id, tenant_id, principal_id, idle_days: None };
+            if delete::delete(&pool, doomed).await? { Ok(()) } else { Err(Error::NotFound(Resource::Session)) }
+        })
+        .await
+    }
+
+    /// What was said in the session, in order.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn messages(
+        &self,
+        principal: &Principal,
+        id: Uuid,
+        request: &PageRequest<SequenceCursor>,
+    ) -> Result<Page<TranscriptItem>, Error> {
+        principal.require(Scope::SessionRead)?;
+        let page = transcript::read(&self.pool, principal, id, request).await?;
+        if page.items.is_empty() {
+            store::extent(&self.pool, principal, id).await?.ok_or(Error::NotFound(Resource::Session))?;
+        }
+        Ok(page)
+    }
+
+    /// All events of the session after a cursor, those of its runs and its own, until it is closed. Cursors are those of its
+    /// runs' streams.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` for a cursor beyond the log. Every check that can fail is made before the first frame.
+    pub async fn follow(&self, principal: &Principal, id: Uuid, cursor: Option<i64>) -> Result<Followed, Error> {
+        principal.require(Scope::RunRead)?;
+        self.follow.ready().await;
+        let extent = store::extent(&self.pool, principal, id).await?.ok_or(Error::NotFound(Resource::Session))?;
+        let cursor = cursor.unwrap_or(0);
+        if cursor > extent.head {
+            return Err(Error::Conflict(Conflict::CursorAhead { head: extent.head }));
+        }
+        if extent.is_closed && cursor == extent.head {
+            return Ok(Followed::NothingMissing);
+        }
+        Ok(Followed::Stream(self.follow.session(id, extent.head, cursor)))
     }
 
     /// A request for a session that is wrong in itself: `NotFound` comes before what is wrong.

@@ -9,6 +9,7 @@ use crate::db;
 use crate::error::Error;
 use crate::events::{Event, SessionCreated};
 use crate::idempotency::{IdempotencyKey, KeyTtl};
+use crate::page::PageRequest;
 use crate::principal::Principal;
 use crate::sessions::view::{SessionStatus, SessionView};
 
@@ -84,6 +85,56 @@ pub(super) async fn find(pool: &PgPool, principal: &Principal, id: Uuid) -> Resu
     .fetch_optional(pool)
     .await?;
     row.map(Row::into_view).transpose()
+}
+
+/// Newest first; one row more than the page, where there is one.
+pub(super) async fn list(pool: &PgPool, principal: &Principal, page: &PageRequest) -> Result<Vec<SessionView>, Error> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"
+        SELECT s.id, s.principal_id, s.agent_id, s.agent_version, s.status, s.title, s.metadata, s.created_at, s.updated_at,
+            (SELECT r.id FROM runs r WHERE r.session_id = s.id AND r.finished_at IS NULL) AS active_run_id,
+            (SELECT r.id FROM runs r WHERE r.session_id = s.id ORDER BY r.created_at DESC, r.id DESC LIMIT 1) AS last_run_id
+        FROM sessions s
+        WHERE s.tenant_id = $1 AND ($2::text IS NULL OR s.principal_id = $2)
+          AND ($3::timestamptz IS NULL OR (s.created_at, s.id) < ($3, $4::uuid))
+        ORDER BY s.created_at DESC, s.id DESC
+        LIMIT $5
+        "#,
+        principal.tenant_id,
+        principal.reads_owner(),
+        page.cursor.map(|cursor| cursor.created_at),
+        page.cursor.map(|cursor| cursor.id),
+        page.limit() + 1,
+    )
+    .fetch_all(pool)
+    .await?;
+    rows.into_iter().map(Row::into_view).collect()
+}
+
+/// What a stream of a session needs to know before its first byte.
+pub(super) struct Extent {
+    /// Of the newest event.
+    pub(super) head: i64,
+    pub(super) is_closed: bool,
+}
+
+/// How far the session's log goes, where this principal may read it.
+pub(super) async fn extent(pool: &PgPool, principal: &Principal, id: Uuid) -> Result<Option<Extent>, Error> {
+    let extent = sqlx::query_as!(
+        Extent,
+        r#"
+        SELECT s.last_sequence AS head, s.status = 'CLOSED' AS "is_closed!"
+        FROM sessions s
+        WHERE s.id = $1 AND s.tenant_id = $2 AND ($3::text IS NULL OR s.principal_id = $3)
+        "#,
+        id,
+        principal.tenant_id,
+        principal.reads_owner(),
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(extent)
 }
 
 /// Whether the principal owns the session, and whether it takes messages: the status, where it does.

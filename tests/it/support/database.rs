@@ -9,6 +9,8 @@ use baton_devdb::testing;
 use sqlx::PgPool;
 use tokio::sync::OnceCell;
 
+use super::audit::watch_deletions;
+
 static TEMPLATE: OnceCell<Template<'static>> = OnceCell::const_new();
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -46,6 +48,7 @@ impl TestDatabase {
 async fn migrate(url: String) -> Result<(), db::SchemaError> {
     let pool = pool(&url, 1);
     db::apply_migrations(&pool).await?;
+    watch_deletions(&pool).await;
     pool.close().await;
     Ok(())
 }

@@ -65,6 +65,19 @@ impl Http {
         answer(self.request(Method::POST, path).json(body)).await
     }
 
+    pub(crate) async fn delete(&self, path: &str) -> (StatusCode, Value) {
+        answer(self.request(Method::DELETE, path)).await
+    }
+
+    /// A POST without a body.
+    pub(crate) async fn ask(&self, path: &str) -> (StatusCode, Value) {
+        answer(self.request(Method::POST, path)).await
+    }
+
+    pub(crate) async fn close(&self, session_id: Uuid) -> (StatusCode, Value) {
+        self.ask(&format!("/v1/sessions/{session_id}/close")).await
+    }
+
     pub(crate) async fn create_session(&self, agent_id: &str) -> Uuid {
         let (status, session) = self.post("/v1/sessions", &json!({"agent_id": agent_id})).await;
         assert_eq!(status, StatusCode::CREATED, "{session}");
@@ -94,7 +107,7 @@ impl Http {
     }
 
     pub(crate) async fn cancel(&self, run_id: Uuid) -> (StatusCode, Value) {
-        answer(self.request(Method::POST, &format!("/v1/runs/{run_id}/cancel"))).await
+        self.ask(&format!("/v1/runs/{run_id}/cancel")).await
     }
 
     /// The open approvals of a run that waits for them, in the order of their calls.

@@ -23,7 +23,7 @@ pub(crate) use issuer::{AUDIENCE, ISSUER, KeyServer, SigningKey, claims, jwt};
 pub(crate) use log::{bodies_of, calls_of, events_of, without_takeovers};
 pub(crate) use process::Process;
 pub(crate) use real::{RealApp, SHORT_LEASE};
-pub(crate) use stream::{Follower, Frame, parse_frames};
+pub(crate) use stream::{Follower, Frame, Watched, parse_frames};
 pub(crate) use terminal::Terminal;
 pub(crate) use tools::{Gates, LETTER, OUTPUT_BYTES_MAX, changed_write, long_text, test_tools, unreachable_conditional};
 pub(crate) use wait::{DEADLINE, eventually, within};

@@ -58,11 +58,34 @@ fn parse_frame(text: &str) -> Frame {
     frame
 }
 
-/// Follows a run over any number of connections, and keeps what it got.
+/// What a stream is of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Watched {
+    Run(Uuid),
+    Session(Uuid),
+}
+
+impl Watched {
+    pub(crate) fn path(self) -> String {
+        match self {
+            Self::Run(id) => format!("/v1/runs/{id}/events"),
+            Self::Session(id) => format!("/v1/sessions/{id}/events"),
+        }
+    }
+
+    fn ends_with(self, frame: &Frame) -> bool {
+        match self {
+            Self::Run(_) => frame.is_end(),
+            Self::Session(_) => frame.event() == "session.closed",
+        }
+    }
+}
+
+/// Follows a run or a session over any number of connections, and keeps what it got.
 #[derive(Debug)]
 pub(crate) struct Follower {
     http: Http,
-    run_id: Uuid,
+    watched: Watched,
     cursor: Option<i64>,
     pub(crate) frames: Vec<Frame>,
     pub(crate) connections: u32,
@@ -70,18 +93,22 @@ pub(crate) struct Follower {
 
 impl Follower {
     pub(crate) fn new(http: &Http, run_id: Uuid) -> Self {
-        Self { http: http.clone(), run_id, cursor: None, frames: Vec::new(), connections: 0 }
+        Self::of(http, Watched::Run(run_id))
     }
 
-    /// To the run's end, resuming after every cut.
+    pub(crate) fn of(http: &Http, watched: Watched) -> Self {
+        Self { http: http.clone(), watched, cursor: None, frames: Vec::new(), connections: 0 }
+    }
+
+    /// To the end, resuming after every cut.
     pub(crate) async fn follow_to_end(&mut self) {
         let followed = tokio::time::timeout(DEADLINE * 4, async { while !self.connect(usize::MAX).await {} });
-        followed.await.unwrap_or_else(|_| panic!("run {} did not end; it has {:#?}", self.run_id, self.frames.last()));
+        followed.await.unwrap_or_else(|_| panic!("{:?} did not end; it has {:#?}", self.watched, self.frames.last()));
     }
 
-    /// One connection, cut after so many bytes. True: the run has ended.
+    /// One connection, cut after so many bytes. True: there will be no more.
     pub(crate) async fn connect(&mut self, bytes_max: usize) -> bool {
-        let mut request = self.http.request(Method::GET, &format!("/v1/runs/{}/events", self.run_id));
+        let mut request = self.http.request(Method::GET, &self.watched.path());
         if let Some(cursor) = self.cursor {
             request = request.header("Last-Event-ID", cursor);
         }
@@ -104,7 +131,7 @@ impl Follower {
             bytes.truncate(bytes_max);
             let frames = parse_frames(&bytes);
             for frame in &frames[taken..] {
-                ended |= frame.is_end();
+                ended |= self.watched.ends_with(frame);
                 self.take(frame.clone());
             }
             taken = frames.len();
@@ -136,13 +163,13 @@ impl Follower {
     }
 
     /// # Panics
-    /// Unless every stored event of the run came exactly once, in order, and nothing else.
+    /// Unless every stored event of the run or the session came exactly once, in order, and nothing else.
     pub(crate) async fn assert_exactly_once(&self, pool: &sqlx::PgPool) {
-        let stored: Vec<i64> = sqlx::query_scalar("SELECT sequence FROM events WHERE run_id = $1 ORDER BY sequence")
-            .bind(self.run_id)
-            .fetch_all(pool)
-            .await
-            .unwrap();
-        assert_eq!(self.sequences(), stored, "run {} over {} connections", self.run_id, self.connections);
+        let (stored, id) = match self.watched {
+            Watched::Run(id) => ("SELECT sequence FROM events WHERE run_id = $1 ORDER BY sequence", id),
+            Watched::Session(id) => ("SELECT sequence FROM events WHERE session_id = $1 ORDER BY sequence", id),
+        };
+        let stored: Vec<i64> = sqlx::query_scalar(stored).bind(id).fetch_all(pool).await.unwrap();
+        assert_eq!(self.sequences(), stored, "{:?} over {} connections", self.watched, self.connections);
     }
 }

@@ -52,7 +52,7 @@ fn take(ring: &Ring, position: &mut Position) -> Vec<String> {
                 *position = next;
             }
             Following::Nothing => return taken,
-            Following::Behind => panic!("behind at {position:?}"),
+            other => panic!("{other:?} at {position:?}"),
         }
     }
 }
@@ -317,6 +317,7 @@ impl Model {
                 true
             }
             Following::Nothing => false,
+            Following::Gone => panic!("nobody has deleted the session"),
         }
     }
 
