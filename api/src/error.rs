@@ -9,6 +9,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use baton_core::error::chain;
 use baton_core::{Code, Error, Resource};
 use serde::Serialize;
 use serde_json::Value;
@@ -72,8 +73,8 @@ fn advice(error: &Error) -> Option<(HeaderName, HeaderValue)> {
 /// Logs what is not the caller's fault, with its causes. This is the one place where an error of a request is handled.
 pub(crate) fn log(error: &Error) {
     match error {
-        Error::Internal(_) => tracing::error!(error = error as &dyn std::error::Error, "a request failed"),
-        Error::Unavailable { .. } => tracing::warn!(error = error as &dyn std::error::Error, "a request could not be served"),
+        Error::Internal(_) | Error::ArtifactStorage { .. } => tracing::error!(error = chain(error), "a request failed"),
+        Error::Unavailable { .. } => tracing::warn!(error = chain(error), "a request could not be served"),
         other => tracing::debug!(code = other.code().as_str(), "a request was refused"),
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::serve::ListenerExt;
+use baton_core::error::chain;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +22,7 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
     let listener = listener.tap_io(|socket| {
         // A small frame must not wait for the acknowledgement of the one before it (Nagle's algorithm).
         if let Err(error) = socket.set_nodelay(true) {
-            tracing::debug!(error = &error as &dyn std::error::Error, "a socket keeps its delay");
+            tracing::debug!(error = chain(&error), "a socket keeps its delay");
         }
     });
     let server = axum::serve(listener, router).with_graceful_shutdown(shutdown.clone().cancelled_owned());

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use baton_core::config::ConfigError;
+use baton_core::error::chain;
 use baton_core::{Code, Error};
 
 /// Exit codes that scripts rely on.
@@ -59,20 +60,6 @@ impl Failure {
         eprintln!("agentctl: {self}");
         ExitCode::from(self.exit as u8)
     }
-}
-
-/// An error and its sources, each once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        let cause = error.to_string();
-        if !text.ends_with(&cause) {
-            text = format!("{text}: {cause}");
-        }
-        source = error.source();
-    }
-    text
 }
 
 /// The exit code of an error's code.

@@ -57,6 +57,13 @@ pub enum Error {
         #[source]
         source: Option<sqlx::Error>,
     },
+    /// The row is there, and its bytes are not to be had.
+    #[error("the bytes of artifact {id} cannot be read")]
+    ArtifactStorage {
+        id: Uuid,
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A defect or a broken invariant: the caller learns nothing, operators find the chain in the log.
     #[error("an internal error")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -136,6 +143,7 @@ impl Error {
             Self::MethodNotAllowed => Code::MethodNotAllowed,
             Self::Misdirected => Code::MisdirectedRequest,
             Self::Unavailable { .. } => Code::ServiceUnavailable,
+            Self::ArtifactStorage { .. } => Code::ArtifactStorageError,
             Self::Internal(_) => Code::InternalError,
         }
     }
@@ -160,6 +168,20 @@ impl Error {
             _ => json!({}),
         }
     }
+}
+
+/// An error and its sources, each once: for logs, some forms of which show no sources.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let cause = error.to_string();
+        if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+        source = error.source();
+    }
+    text
 }
 
 /// Long enough for a pool to drain or a database to come back, short enough to be tried by hand.

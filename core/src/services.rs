@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Notifications};
 use crate::db::{self, Role};
 use crate::error::Error;
+use crate::error::chain;
 use crate::events::Hub;
 use crate::events::follow::Follow;
 use crate::fault::Faults;
@@ -90,7 +91,7 @@ impl Services {
     /// `Unavailable`.
     pub async fn ready(&self) -> Result<(), Error> {
         db::check_schema(&self.pool).await.map_err(|error| {
-            tracing::warn!(error = &error as &dyn std::error::Error, "not ready");
+            tracing::warn!(error = chain(&error), "not ready");
             Error::Unavailable { retry_after_seconds: 2, source: None }
         })
     }

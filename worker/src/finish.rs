@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 
 use baton_core::clock::Clock;
-use baton_core::events::{Event, RunEnded, RunFailed, RunRequeued, ToolCallMarked};
+use baton_core::events::{Event, RunEnded, RunFailed, RunRequeued, ToolCallFailed, ToolCallMarked};
 use baton_core::execution::{Append, Ending, Journal, Lease, SuspendOutcome, Suspension, Totals, WriteError};
 use baton_core::fault::Point;
 use baton_core::runs::{Failure, RequeueCause};
-use baton_core::tools::{CallRows, Invocation, InvocationStatus, Moved};
+use baton_core::tools::{CallRows, Invocation, InvocationStatus, Moved, ReasonCode};
 use uuid::Uuid;
 
 use crate::control::StopReason;
 use crate::run_loop::{Outcome, RunContext, Suspending};
+use baton_core::error::chain;
 
 /// Writes the end with its trailing events, in one statement with status and release.
 pub(crate) async fn finish(context: &mut RunContext<'_>, outcome: Outcome) {
@@ -30,10 +31,10 @@ pub(crate) async fn finish(context: &mut RunContext<'_>, outcome: Outcome) {
         Ok(()) => {}
         Err(WriteError::Fenced | WriteError::Unanswered) => tracing::warn!("the lease is lost; nothing more is written"),
         Err(WriteError::Refused(error)) => {
-            tracing::error!(error = &*error as &dyn std::error::Error, "the end of a run was refused; failing it");
+            tracing::error!(error = chain(&*error), "the end of a run was refused; failing it");
             if let Err(error) = end(context, Outcome::defect("refused")).await {
                 // The run stays ours and executed by nobody: the renewal finds it and hands it back.
-                tracing::error!(error = &error as &dyn std::error::Error, "the run could not be failed");
+                tracing::error!(error = chain(&error), "the run could not be failed");
             }
         }
     }
@@ -54,7 +55,7 @@ async fn suspend(context: &mut RunContext<'_>, suspending: Suspending) -> Option
         }
         Err(WriteError::Fenced | WriteError::Unanswered) => Some(Outcome::Fenced),
         Err(WriteError::Refused(error)) => {
-            tracing::error!(error = &*error as &dyn std::error::Error, "a run could not be made to wait; failing it");
+            tracing::error!(error = chain(&*error), "a run could not be made to wait; failing it");
             Some(Outcome::defect("refused"))
         }
     }
@@ -110,19 +111,23 @@ impl End<'_> {
         self.journal.append(self.lease, append).await
     }
 
-    /// No call is left open by a run that has ended. One whose effect may have been sent says so; the others were not made.
+    /// No call is left open by a run that has ended. One whose effect may have been sent says so, and one that had started that
+    /// nothing came of it; the others were not made.
     fn close_calls(&self, events: &mut Vec<Event>) -> CallRows {
         let mut open: Vec<&Invocation> = self.invocations.values().collect();
         open.sort_by_key(|invocation| (invocation.step, invocation.index));
         let mut calls = CallRows::default();
         for invocation in open {
-            let status = if invocation.may_have_been_sent() {
-                let (call_id, invocation_id) = (invocation.call_id.clone(), invocation.id);
+            let (call_id, invocation_id) = (invocation.call_id.clone(), invocation.id);
+            let mut status = InvocationStatus::Cancelled;
+            if invocation.may_have_been_sent() {
                 events.push(Event::ToolCallUncertain(ToolCallMarked { call_id, invocation_id }));
-                InvocationStatus::Uncertain
-            } else {
-                InvocationStatus::Cancelled
-            };
+                status = InvocationStatus::Uncertain;
+            } else if invocation.status == InvocationStatus::Running {
+                let reason = ReasonCode::Cancelled;
+                let (message, reason_code) = (reason.message().to_owned(), reason.to_string());
+                events.push(Event::ToolCallFailed(ToolCallFailed { call_id, invocation_id, message, reason_code }));
+            }
             calls.moved.push(Moved::to(invocation.id, status));
         }
         calls

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::control::{Executions, StopReason};
+use baton_core::error::chain;
 
 /// The part of the lease after which a worker that has not renewed starts no effect and no model call. The rest is for what
 /// it began before: a clock that runs slow, a call on its way.
@@ -138,10 +139,7 @@ async fn hand_back(queue: Queue, worker_id: Uuid, strays: Vec<(Uuid, i32)>) {
             Ok(0) => {}
             Ok(count) => tracing::warn!(count, ?runs, "owned and executed by nobody here: handed back"),
             Err(error) => {
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "strays were not handed back; the next renewal tries again"
-                );
+                tracing::warn!(error = chain(&error), "strays were not handed back; the next renewal tries again");
             }
         }
     }

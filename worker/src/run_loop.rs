@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::control::{Control, StopReason};
 use crate::renewal::Renewal;
 use crate::step;
+use baton_core::error::chain;
 
 /// The same call with the same result, or the same denial, so often in a row: the model will not find out by itself.
 const REPETITIONS_MAX: u32 = 3;
@@ -97,7 +98,7 @@ impl Outcome {
 
 impl From<Error> for Outcome {
     fn from(error: Error) -> Self {
-        tracing::error!(error = &error as &dyn std::error::Error, "a run met a defect");
+        tracing::error!(error = chain(&error), "a run met a defect");
         Self::defect(error.code().as_str())
     }
 }
@@ -162,9 +163,16 @@ impl RunContext<'_> {
             }
             Err(WriteError::Fenced | WriteError::Unanswered) => Err(Outcome::Fenced),
             Err(WriteError::Refused(error)) => {
-                tracing::error!(error = &*error as &dyn std::error::Error, "a write was refused");
+                tracing::error!(error = chain(&*error), "a write was refused");
                 Err(Outcome::defect(error.code().as_str()))
             }
+        }
+    }
+
+    /// The tool is about to be called: from here on an unmarked call may have had its effect.
+    pub(crate) fn begin(&mut self, invocation_id: Uuid) {
+        if let Some(invocation) = self.invocations.get_mut(&invocation_id) {
+            invocation.begun = true;
         }
     }
 

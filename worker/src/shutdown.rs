@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::control::StopReason;
 use crate::worker::Worker;
+use baton_core::error::chain;
 
 /// How often the drain looks whether everything has stopped.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -29,7 +30,7 @@ impl Worker {
     /// Says goodbye, so that nobody waits for the lease to expire.
     pub(crate) async fn retire(&self) {
         if let Err(error) = self.renewal.retire().await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "could not say goodbye; the lease will expire");
+            tracing::warn!(error = chain(&error), "could not say goodbye; the lease will expire");
         }
     }
 

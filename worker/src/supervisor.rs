@@ -24,6 +24,7 @@ use crate::control::{Control, Executions, StopReason};
 use crate::finish::{End, finish};
 use crate::renewal::Renewal;
 use crate::run_loop::{Outcome, RunContext, run_loop};
+use baton_core::error::chain;
 
 /// Wait before the log is read again that the database could not give.
 const READ_AGAIN_WAIT: Duration = Duration::from_secs(1);
@@ -89,7 +90,7 @@ impl Supervisor {
             Ok(Some(loaded)) => loaded,
             Ok(None) => return self.end_unread(run, &control).await,
             Err(error) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "the run's log does not read in this build");
+                tracing::error!(error = chain(&error), "the run's log does not read in this build");
                 return self.end_unread(run, &control).await;
             }
         };
@@ -118,7 +119,7 @@ impl Supervisor {
         loop {
             match self.read(run).await {
                 Err(error @ Error::Unavailable { .. }) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "the run's log could not be read; trying again");
+                    tracing::warn!(error = chain(&error), "the run's log could not be read; trying again");
                     tokio::select! {
                         _ = control.stopped() => return Ok(None),
                         () = tokio::time::sleep(READ_AGAIN_WAIT) => {}
@@ -159,7 +160,7 @@ impl Supervisor {
                 let delayed =
                     self.queue.release(self.renewal.worker_id(), &[(lease.run_id(), lease.epoch())], UNREADABLE_DELAY).await;
                 if let Err(error) = delayed {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "not handed back; the renewal tries again");
+                    tracing::warn!(error = chain(&error), "not handed back; the renewal tries again");
                 }
                 return;
             }
@@ -168,14 +169,14 @@ impl Supervisor {
         let invocations = match unsettled(&self.pool, run.lease.run_id()).await {
             Ok(invocations) => invocations,
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "the calls of a run that is to end do not read");
+                tracing::warn!(error = chain(&error), "the calls of a run that is to end do not read");
                 return;
             }
         };
         let (journal, clock) = (&self.journal, &self.clock);
         let mut end = End { lease: &mut run.lease, journal, clock, invocations: &invocations, cancel_observed };
         if let Err(error) = end.write(Vec::new(), run.totals, outcome).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "a run whose log does not read could not be ended");
+            tracing::warn!(error = chain(&error), "a run whose log does not read could not be ended");
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::control::{Executions, StopReason};
 use crate::renewal::Renewal;
 use crate::slots::Slots;
 use crate::supervisor::Supervisor;
+use baton_core::error::chain;
 
 /// Cheap to clone; clones are the same worker.
 #[derive(Debug, Clone)]
@@ -131,7 +132,7 @@ impl Worker {
             let more = match self.claim().await {
                 Ok(started) => !started.is_empty() && !self.slots.room().is_empty(),
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot claim; trying again");
+                    tracing::warn!(error = chain(&error), "cannot claim; trying again");
                     false
                 }
             };
@@ -233,7 +234,7 @@ impl Worker {
             let wait = match self.renew().await {
                 Ok(()) => self.config.worker.renew,
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot renew the lease; trying again");
+                    tracing::warn!(error = chain(&error), "cannot renew the lease; trying again");
                     self.config.worker.renew / 6
                 }
             };
@@ -249,7 +250,7 @@ impl Worker {
             if self.renewal.is_steady(self.config.worker.renew)
                 && let Err(error) = self.sweep().await
             {
-                tracing::warn!(error = &error as &dyn std::error::Error, "maintenance did not finish; trying again");
+                tracing::warn!(error = chain(&error), "maintenance did not finish; trying again");
             }
             tokio::time::sleep(jittered(self.config.worker.sweep_interval)).await;
         }

@@ -1,10 +1,11 @@
 //! What a run asks of the person at the terminal. Nothing that goes wrong here ends anything: somebody else may have answered
 //! first, or may answer later, and the run is followed all the same.
 
-use std::io::{IsTerminal, stderr, stdin};
+use std::io::{BufRead, IsTerminal, stderr, stdin};
 
 use baton_core::approvals::Verdict;
 use baton_core::runs::WaitingFor;
+use nix::sys::termios::{FlushArg, tcflush};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -80,6 +81,7 @@ async fn decide(client: &Client, approval: &Approval) -> Result<(), Failure> {
     eprintln!("  arguments  {}", visible(approval.arguments.get()));
     eprintln!("  risk       {}", approval.risk);
     eprintln!("  why        {}", visible(&approval.policy_reason));
+    forget_what_was_typed();
     eprint!("Approve? y: yes, once; d: deny; N: not now [y/N/d] ");
     let verdict = match read_line().await.as_deref().map(str::trim) {
         Some("y" | "Y" | "yes") => Verdict::ApproveOnce,
@@ -98,6 +100,7 @@ async fn answer(question: &str, choices: &[String]) -> Option<String> {
     for (number, choice) in (1..).zip(choices) {
         eprintln!("  {number}  {}", visible(choice));
     }
+    forget_what_was_typed();
     loop {
         eprint!("> ");
         let line = read_line().await?;
@@ -114,15 +117,20 @@ fn chosen<'a>(text: &'a str, choices: &'a [String]) -> &'a str {
     place.and_then(|place| choices.get(place)).map_or(text, String::as_str)
 }
 
+/// What was typed before a question stood there does not answer it.
+fn forget_what_was_typed() {
+    let _ = tcflush(stdin(), FlushArg::TCIFLUSH); // not a terminal: then nobody is asked
+}
+
 /// A line of stdin; None at its end. In a thread of its own, which the process does not wait for when it is interrupted, as it
 /// would for one of the runtime's.
 async fn read_line() -> Option<String> {
     let (sender, receiver) = oneshot::channel();
     std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = stdin().read_line(&mut line);
+        let mut line = Vec::new();
+        let read = stdin().lock().read_until(b'\n', &mut line);
         // Whoever asked may be gone.
-        let _ = sender.send(read.is_ok_and(|bytes| bytes > 0).then_some(line));
+        let _ = sender.send(read.is_ok_and(|bytes| bytes > 0).then(|| String::from_utf8_lossy(&line).into_owned()));
     });
     receiver.await.ok().flatten()
 }

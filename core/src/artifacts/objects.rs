@@ -67,7 +67,7 @@ impl ArtifactStore {
     /// that bytes of another hash come short of their length, and end with an error.
     ///
     /// # Errors
-    /// `Internal` where they are missing or cannot be read.
+    /// `ArtifactStorage` where they are missing or cannot be read.
     pub async fn read(
         &self,
         tenant_id: &str,
@@ -75,7 +75,8 @@ impl ArtifactStore {
         id: Uuid,
         sha256: &str,
     ) -> Result<BoxStream<'static, Result<Bytes, Error>>, Error> {
-        let object = self.objects.get(&key::of(tenant_id, session_id, id)).await.map_err(Error::internal)?;
+        let missing = |error: object_store::Error| Error::ArtifactStorage { id, source: Box::new(error) };
+        let object = self.objects.get(&key::of(tenant_id, session_id, id)).await.map_err(missing)?;
         Ok(verified(object.into_stream(), id, sha256.to_owned()).boxed())
     }
 

@@ -36,10 +36,11 @@ impl ArtifactService {
     /// read artifacts needs one.
     ///
     /// # Errors
-    /// `NotFound`; `Internal` where the store does not have them.
+    /// `NotFound`; `ArtifactStorage` where the store does not have them.
     pub async fn open(&self, principal: &Principal, id: Uuid) -> Result<ArtifactBytes, Error> {
         let artifact = self.get(principal, id).await?;
-        let store = ArtifactStore::open(&self.config, self.clock.clone()).map_err(Error::internal)?;
+        let store = ArtifactStore::open(&self.config, self.clock.clone())
+            .map_err(|error| Error::ArtifactStorage { id, source: Box::new(error) })?;
         store.read(&principal.tenant_id, artifact.session_id, id, &artifact.sha256).await
     }
 }

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use crate::error::chain;
 use sqlx::error::DatabaseError;
 
 /// Tries of a statement whose answers are lost. A restarted server breaks every pooled connection at once: each try
@@ -39,7 +40,7 @@ where
                 was_victim = true;
             }
             Err(error) if is_lost(&error) => {
-                tracing::debug!(error = &error as &dyn std::error::Error, "an answer was lost; asking again");
+                tracing::debug!(error = chain(&error), "an answer was lost; asking again");
                 tokio::time::sleep(wait).await;
                 wait *= 2;
             }

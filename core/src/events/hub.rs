@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
 use crate::db;
+use crate::error::chain;
 use crate::events::event::{Event, EventType};
 use crate::events::frame;
 use crate::events::log::{self, StoredEvent};
@@ -210,7 +211,7 @@ async fn read_when_woken(feed: Weak<Feed>, wake: Arc<Notify>, pool: PgPool) {
         wake.notified().await;
         let Some(feed) = feed.upgrade() else { return };
         if let Err(error) = feed.read(&pool).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "the log was not readable; trying again");
+            tracing::warn!(error = chain(&error), "the log was not readable; trying again");
             wake.notify_one();
             drop(feed);
             tokio::time::sleep(READ_RETRY_WAIT).await;
@@ -258,7 +259,7 @@ async fn poll(hub: Weak<Shared>) {
                     }
                 }
             }
-            Err(error) => tracing::debug!(error = &error as &dyn std::error::Error, "the poll was not answered"),
+            Err(error) => tracing::debug!(error = chain(&error), "the poll was not answered"),
         }
     }
 }

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::db;
 use crate::error::Error;
+use crate::error::chain;
 use crate::events::Event;
 use crate::execution::lease::Lease;
 use crate::execution::settle::{self, AppendRow, Appended, AskingEvent, Asks, Ending, EventRow, Fence, SuspendRow, Suspended};
@@ -303,11 +304,11 @@ impl Statements {
                     return Ok(answer);
                 }
                 Err(error) if db::is_victim(&error) && !was_victim => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "chosen as a victim; writing once more");
+                    tracing::warn!(error = chain(&error), "chosen as a victim; writing once more");
                     was_victim = true;
                 }
                 Err(error) if db::is_lost(&error) || matches!(error, sqlx::Error::PoolTimedOut) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "a write had no answer; asking again");
+                    tracing::warn!(error = chain(&error), "a write had no answer; asking again");
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(LOST_WAIT_MAX);
                 }

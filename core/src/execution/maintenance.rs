@@ -6,6 +6,7 @@ use sqlx::{PgConnection, PgPool};
 
 use crate::artifacts::{ArtifactStore, ORPHAN_AGE_MIN, ORPHAN_BATCH_MAX};
 use crate::error::Error;
+use crate::error::chain;
 use crate::execution::settle;
 use crate::idempotency;
 use crate::notify::{Hint, Notifier};
@@ -156,7 +157,7 @@ impl Maintenance {
 /// What a sweep did; nothing where it failed.
 fn done<T: Default>(swept: Result<T, Error>, first_error: &mut Option<Error>) -> T {
     swept.unwrap_or_else(|error| {
-        tracing::error!(error = &error as &dyn std::error::Error, "a sweep failed");
+        tracing::error!(error = chain(&error), "a sweep failed");
         first_error.get_or_insert(error);
         T::default()
     })

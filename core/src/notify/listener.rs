@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 
+use crate::error::chain;
 use crate::notify::Channel;
 
 /// Wait before the first try to listen again, doubled up to the bound: no busy loop while the database is away.
@@ -47,7 +48,7 @@ impl Listener {
                         return Heard::Listening;
                     }
                     Err(error) => {
-                        tracing::warn!(error = &error as &dyn std::error::Error, "cannot listen; trying again");
+                        tracing::warn!(error = chain(&error), "cannot listen; trying again");
                         tokio::time::sleep(self.wait).await;
                         self.wait = (self.wait * 2).min(RECONNECT_WAIT_MAX);
                         continue;

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::db;
+use crate::error::chain;
 use crate::notify::live::{Delta, LiveBuffer};
 use crate::notify::{Channel, PAYLOAD_BYTES_MAX};
 
@@ -151,7 +152,7 @@ impl Sending {
             return;
         }
         if let Err(error) = db::answered(SEND_TIMEOUT, self.notify(&all)).await {
-            tracing::debug!(error = &error as &dyn std::error::Error, "hints were not sent");
+            tracing::debug!(error = chain(&error), "hints were not sent");
             self.connection = None;
             tokio::time::sleep(RECONNECT_WAIT).await;
         }

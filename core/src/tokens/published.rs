@@ -12,6 +12,7 @@ use super::key::VerifyingKey;
 use super::key_set::{self, KeySet};
 use crate::clock::Clock;
 use crate::config::Algorithm;
+use crate::error::chain;
 
 /// Anybody can ask for a key that nobody has: that must not become a flood of requests to the issuer.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60);
@@ -87,7 +88,7 @@ impl Published {
                 *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
             }
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "the key set cannot be read: the old keys stay");
+                tracing::warn!(error = chain(&error), "the key set cannot be read: the old keys stay");
             }
         }
     }

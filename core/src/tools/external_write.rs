@@ -10,6 +10,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
+use crate::error::chain;
 use crate::fault::Point;
 use crate::scope::Scope;
 use crate::tools::failure::ReasonCode;
@@ -84,11 +85,11 @@ impl Tool for ExternalWrite {
 /// One write at the end of the file: lines of several processes never mix. `Unknown` once something may have been written.
 fn append(file: &Path, line: &[u8]) -> Result<(), ReasonCode> {
     let mut open = OpenOptions::new().append(true).create(true).open(file).map_err(|error| {
-        tracing::warn!(error = &error as &dyn std::error::Error, "`demo.effects_file` cannot be opened");
+        tracing::warn!(error = chain(&error), "`demo.effects_file` cannot be opened");
         ReasonCode::ToolExecutionError
     })?;
     let written = open.write(line).and_then(|written| open.sync_all().map(|()| written)).map_err(|error| {
-        tracing::warn!(error = &error as &dyn std::error::Error, "`demo.effects_file` cannot be written");
+        tracing::warn!(error = chain(&error), "`demo.effects_file` cannot be written");
         ReasonCode::Unknown
     })?;
     if written == line.len() { Ok(()) } else { Err(ReasonCode::Unknown) }

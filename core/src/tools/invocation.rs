@@ -65,6 +65,8 @@ pub struct Invocation {
     pub status: InvocationStatus,
     /// The watermark.
     pub effect_sent: bool,
+    /// The tool has been called: by this execution, or, where it had been started, for all that is known by an earlier one.
+    pub begun: bool,
     pub approval: Option<ApprovedFor>,
 }
 
@@ -135,7 +137,8 @@ pub struct Moved {
 impl Invocation {
     /// Whether an effect may be out there: it was marked, or it is of a class that does not mark and has begun.
     pub fn may_have_been_sent(&self) -> bool {
-        self.status == InvocationStatus::Running && (self.effect_sent || self.idempotency == Idempotency::Idempotent)
+        let is_unmarked = self.idempotency == Idempotency::Idempotent && self.begun;
+        self.status == InvocationStatus::Running && (self.effect_sent || is_unmarked)
     }
 }
 
@@ -175,6 +178,7 @@ pub async fn unsettled(pool: &PgPool, run_id: Uuid) -> Result<HashMap<Uuid, Invo
             }),
             _ => None,
         };
+        let has_begun = row.status == InvocationStatus::Running.as_str();
         let invocation = Invocation {
             id: row.id,
             step: u32::try_from(row.step).map_err(Error::internal)?,
@@ -189,6 +193,7 @@ pub async fn unsettled(pool: &PgPool, run_id: Uuid) -> Result<HashMap<Uuid, Invo
             idempotency_key: row.idempotency_key,
             status: row.status.parse().map_err(Error::internal)?,
             effect_sent: row.effect_sent,
+            begun: has_begun,
             approval,
         };
         unsettled.insert(invocation.id, invocation);

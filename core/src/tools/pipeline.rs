@@ -239,6 +239,7 @@ impl Pipeline {
             arguments,
             status: before.map_or(InvocationStatus::Proposed, |before| before.status),
             effect_sent: before.is_some_and(|before| before.effect_sent),
+            begun: before.is_some_and(|before| before.begun),
             approval: before.and_then(|before| before.approval.clone()),
         })
     }

@@ -165,6 +165,7 @@ impl Calls<'_> {
         };
         let classes = [Idempotency::Idempotent, Idempotency::NonIdempotent, Idempotency::NonIdempotent];
         self.rows.new.push(Invocation {
+            begun: false,
             id,
             step: call.step,
             index: call.call.index,

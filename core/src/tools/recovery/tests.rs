@@ -58,6 +58,7 @@ fn started(idempotency: Idempotency, effect_sent: bool) -> Invocation {
         idempotency_key: String::new(),
         status: InvocationStatus::Running,
         effect_sent,
+        begun: true,
         approval: None,
     }
 }

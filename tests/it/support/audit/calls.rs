@@ -100,6 +100,7 @@ impl Told {
             Event::ToolCallAuthorized(call) => self.call(call.invocation_id, "AUTHORIZED"),
             Event::ToolCallStarted(call) => self.call(call.invocation_id, "RUNNING"),
             Event::ToolCallCompleted(call) => self.call(call.invocation_id, "COMPLETED"),
+            Event::ToolCallFailed(call) if call.reason_code == "cancelled" => self.call(call.invocation_id, "CANCELLED"),
             Event::ToolCallFailed(call) => self.call(call.invocation_id, "FAILED"),
             Event::ToolCallDenied(call) => self.call(call.invocation_id, "DENIED"),
             Event::ToolCallUncertain(call) => self.call(call.invocation_id, "UNCERTAIN"),

@@ -101,6 +101,10 @@ async fn execute(context: &mut RunContext<'_>, batch: &mut [Ready]) -> Flow<Vec<
     let pipeline = context.pipeline;
     let on_behalf = Arc::clone(&context.on_behalf);
     let (marks, mut requests) = mpsc::channel(1);
+    for Ready { invocation, .. } in batch.iter_mut() {
+        invocation.begun = true;
+        context.begin(invocation.id);
+    }
     let invocations: Vec<Invocation> = batch.iter().map(|call| call.invocation.clone()).collect();
     let calls = try_join_all(invocations.iter().map(|invocation| pipeline.execute(&on_behalf, invocation, marks.clone())));
     tokio::pin!(calls);
