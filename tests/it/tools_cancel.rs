@@ -131,7 +131,7 @@ async fn gate_c4_before_the_mark_the_call_stops_at_once() {
     for stop in [Stop::Cancel, Stop::Deadline] {
         let slow = Slow::start(stop, None).await;
         slow.stop().await; // the tool waits still
-        slow.ended(NOTHING_DONE, &["tool.call.started"], 0).await;
+        slow.ended(NOTHING_DONE, &["tool.call.started", "tool.call.failed"], 0).await;
     }
 }
 
