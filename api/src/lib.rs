@@ -9,6 +9,7 @@
 mod access;
 mod auth;
 mod body;
+mod connection;
 mod cursor;
 mod error;
 mod extract;
@@ -23,9 +24,10 @@ mod routes;
 mod serve;
 mod sse;
 mod state;
+mod streams;
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub use access::{Access, Route, Takes};
@@ -34,6 +36,7 @@ pub use host::{Bind, Refusal};
 pub use serve::serve;
 pub use sse::HEARTBEAT;
 pub use state::ApiState;
+pub use streams::Streams;
 
 /// Every route, behind every check. The last layer added is the first to see a request.
 pub fn router(state: ApiState) -> Router {
@@ -43,7 +46,7 @@ pub fn router(state: ApiState) -> Router {
         .method_not_allowed_fallback(error::no_such_method)
         .layer(from_fn_with_state(state.clone(), host::check))
         .layer(CatchPanicLayer::custom(error::panicked))
-        .layer(from_fn(linger::until_sent))
+        .layer(from_fn_with_state(state.clone(), linger::until_sent))
         .layer(from_fn_with_state(state.clone(), request_id::assign))
         .with_state(state)
 }

@@ -47,6 +47,8 @@ fn app(doorman: Doorman) -> Router {
         authenticator: Arc::new(doorman),
         clock,
         bind: Bind::Loopback,
+        limits: Arc::new(config.server),
+        streams: Streams::new(1),
         shutdown: CancellationToken::new(),
         heartbeat: HEARTBEAT,
     };

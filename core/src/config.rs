@@ -1,7 +1,8 @@
 //! One typed configuration: defaults, then a file, then variables (`BATON_SERVER__LISTEN` is `server.listen`), then flags.
 //! An unknown key refuses to start and is named.
 
-use std::net::SocketAddr;
+mod server;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use jiff::fmt::serde::unsigned_duration::friendly::compact::required as human;
 use serde::{Deserialize, Serialize};
+
+pub use server::{Server, Stream};
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -22,19 +25,11 @@ pub struct Config {
     pub execution: Execution,
     pub tenant: Tenant,
     pub sessions: Sessions,
+    pub stream: Stream,
     pub idempotency: Idempotency,
     pub artifacts: Artifacts,
     pub tools: Tools,
     pub demo: Demo,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Server {
-    /// Port 0 lets the system choose.
-    pub listen: SocketAddr,
-    /// Names that requests may be for; needed where the address is not loopback.
-    pub allowed_hosts: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -139,11 +134,13 @@ pub struct Execution {
     pub question_ttl: Duration,
 }
 
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tenant {
     /// Runs of one tenant executed at once; soft by one batch per class. None: no cap.
     pub max_running: Option<u16>,
+    /// Runs of one tenant waiting for a worker. An estimate, refreshed each second.
+    pub max_queued_runs: u32,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -181,12 +178,6 @@ pub struct Demo {
     pub effects_file: Option<PathBuf>,
 }
 
-impl Default for Server {
-    fn default() -> Self {
-        Self { listen: SocketAddr::from(([127, 0, 0, 1], 7420)), allowed_hosts: Vec::new() }
-    }
-}
-
 impl Default for Database {
     fn default() -> Self {
         Self {
@@ -221,6 +212,12 @@ impl Default for Slots {
 impl Default for Execution {
     fn default() -> Self {
         Self { lease_losses_max: 3, history_tokens: 32_000, question_ttl: Duration::from_secs(24 * 60 * 60) }
+    }
+}
+
+impl Default for Tenant {
+    fn default() -> Self {
+        Self { max_running: None, max_queued_runs: 10_000 }
     }
 }
 
@@ -290,6 +287,7 @@ impl Config {
         {
             return invalid("worker", "needs intervals above zero");
         }
+        self.server.check()?;
         if self.database.pool < 2 {
             return invalid("database.pool", "must be at least 2");
         }

@@ -9,6 +9,7 @@ use baton_core::runs::EventPage;
 use baton_core::{Error, Principal};
 use uuid::Uuid;
 
+use crate::connection::Stall;
 use crate::error::ApiError;
 use crate::extract::{Caller, Query, RunId};
 use crate::state::ApiState;
@@ -19,16 +20,19 @@ pub(super) async fn follow(
     Caller(principal): Caller,
     RunId(id): RunId,
     query: Query,
+    stall: Stall,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let wants_page = headers::accepts(&headers, "application/json") && !headers::accepts(&headers, "text/event-stream");
     let answer = if wants_page {
         page(&state, &principal, id, &query).await.map(|page| Json(page).into_response())
     } else {
-        stream(&state, &principal, id, &query, &headers).await
+        stream(&state, &principal, id, stall, &query, &headers).await
     };
     match answer {
-        Err(malformed @ Error::Malformed(_)) => Err(state.services.runs.unreadable_or(&principal, id, malformed).await.into()),
+        Err(refused @ (Error::RateLimited(_) | Error::Malformed(_))) => {
+            Err(state.services.runs.unreadable_or(&principal, id, refused).await.into())
+        }
         answer => Ok(answer?),
     }
 }
@@ -38,12 +42,14 @@ async fn stream(
     state: &ApiState,
     principal: &Principal,
     id: Uuid,
+    stall: Stall,
     query: &Query,
     headers: &HeaderMap,
 ) -> Result<Response, Error> {
+    let place = state.streams.take_place(principal, stall)?;
     let cursor = cursor::requested(headers, query)?;
     Ok(match state.services.runs.follow(principal, id, cursor).await? {
-        Followed::Stream(frames) => sse::answer(state, frames, cursor.unwrap_or(0)),
+        Followed::Stream(frames) => sse::answer(state, place, frames, cursor.unwrap_or(0)),
         Followed::NothingMissing => StatusCode::NO_CONTENT.into_response(),
     })
 }

@@ -1,9 +1,20 @@
+use baton_core::Principal;
+use baton_core::events::EventType;
 use futures::Stream;
 
 use super::*;
+use crate::connection::Stall;
+use crate::streams::Streams;
+
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn persisted(sequence: i64) -> Frame {
     Frame::Persisted { sequence, run_id: None, event_type: None, bytes: format!("id: {sequence}\n\n").into() }
+}
+
+fn end(sequence: i64) -> Frame {
+    let event_type = Some(EventType::RunCompleted);
+    Frame::Persisted { sequence, run_id: None, event_type, bytes: format!("id: {sequence}\n\n").into() }
 }
 
 fn transient() -> Frame {
@@ -11,12 +22,20 @@ fn transient() -> Frame {
 }
 
 fn writer(frames: impl Stream<Item = Result<Vec<Frame>, Error>> + Send + 'static) -> Writer {
+    stalling_writer(Stall::default(), frames)
+}
+
+fn stalling_writer(stall: Stall, frames: impl Stream<Item = Result<Vec<Frame>, Error>> + Send + 'static) -> Writer {
     Writer {
+        place: Streams::new(1).take_place(&Principal::dev(), stall).unwrap(),
         phase: Phase::Opening,
         frames: Box::pin(frames),
         last_sequence: 3,
+        has_ended: false,
         retry_ms: 700,
         heartbeat: HEARTBEAT,
+        write_timeout: WRITE_TIMEOUT,
+        written_at: Instant::now(),
         shutdown: CancellationToken::new(),
     }
 }
@@ -37,7 +56,7 @@ const OPENING: &str = "retry: 700\n: open\n\n";
 
 #[tokio::test]
 async fn frames_that_are_ready_together_leave_as_one_chunk() {
-    let frames = stream::iter([Ok(vec![persisted(4), transient(), persisted(5)]), Ok(vec![persisted(6)])]);
+    let frames = stream::iter([Ok(vec![persisted(4), transient(), persisted(5)]), Ok(vec![end(6)])]);
     let expected = [OPENING, "id: 4\n\nevent: message.delta\n\nid: 5\n\n", "id: 6\n\n"];
     assert_eq!(all(writer(frames)).await, expected);
 }
@@ -67,6 +86,33 @@ async fn a_stream_that_never_began_closes_with_its_cursor() {
     let writer = writer(stream::iter([Ok(vec![persisted(9)])]));
     writer.shutdown.cancel();
     assert_eq!(all(writer).await, [OPENING, "event: stream.closing\ndata: {\"last_sequence\":3}\n\n"]);
+}
+
+#[tokio::test]
+async fn a_stream_that_the_log_has_left_behind_says_so() {
+    let frames = writer(stream::iter([Ok(vec![persisted(4)])]));
+    assert_eq!(all(frames).await, [OPENING, "id: 4\n\n", "event: stream.overflow\ndata: {\"last_sequence\":4}\n\n"]);
+}
+
+#[tokio::test]
+async fn a_client_that_took_nothing_for_too_long_is_told_to_resume() {
+    let overflow = "event: stream.overflow\ndata: {\"last_sequence\":4}\n\n";
+    let frames = || stream::iter([Ok(vec![persisted(4)]), Ok(vec![persisted(5)])]).chain(stream::pending());
+    // The socket says so while there is nothing to write,
+    let stall = Stall::default();
+    let mut quiet = stalling_writer(stall.clone(), stream::iter([Ok(vec![persisted(4)])]).chain(stream::pending()));
+    next(&mut quiet).await;
+    next(&mut quiet).await;
+    stall.0.cancel();
+    assert_eq!(next(&mut quiet).await.as_deref(), Some(overflow));
+    assert_eq!(next(&mut quiet).await, None);
+    // or there was no room for the next chunk.
+    let mut full = writer(frames());
+    next(&mut full).await;
+    next(&mut full).await;
+    full.write_timeout = Duration::ZERO;
+    assert_eq!(next(&mut full).await.as_deref(), Some(overflow));
+    assert_eq!(next(&mut full).await, None);
 }
 
 #[tokio::test]

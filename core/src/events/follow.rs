@@ -13,13 +13,13 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::error::Error;
-use crate::events::event::EventType;
 use crate::events::frame::{self, Frame};
 use crate::events::hub::{Feed, Hub};
 use crate::events::log;
 use crate::events::ring::{Following, Position};
 
 /// Frames that are ready together, in order; never empty.
+/// One that ends before its run was left behind by the log: its client resumes.
 pub type EventStream = Pin<Box<dyn Stream<Item = Result<Vec<Frame>, Error>> + Send>>;
 
 /// The answer to a wish to follow.
@@ -45,13 +45,15 @@ pub(crate) struct Follow {
     hub: Hub,
     /// A thousand clients that return after a deploy must not exhaust the pool: so many pages are read at once.
     replays: Arc<Semaphore>,
+    /// Events that a stream which was up to date may fall behind.
+    max_lag: u32,
 }
 
 const REPLAYS_MAX: usize = 4;
 
 impl Follow {
-    pub(crate) fn new(pool: PgPool, hub: Hub) -> Self {
-        Self { pool, hub, replays: Arc::new(Semaphore::new(REPLAYS_MAX)) }
+    pub(crate) fn new(pool: PgPool, hub: Hub, max_lag: u32) -> Self {
+        Self { pool, hub, replays: Arc::new(Semaphore::new(REPLAYS_MAX)), max_lag }
     }
 
     pub(crate) async fn ready(&self) {
@@ -66,13 +68,17 @@ impl Follow {
         Box::pin(async_stream::try_stream! {
             let mut changes = feed.changes();
             let mut position = Position::at(cursor);
+            let mut was_live = false;
             loop {
                 changes.mark_unchanged();
                 let frames = match feed.after(position) {
                     Following::Frames(frames, next) => {
+                        was_live = true;
                         position = next;
                         frames
                     }
+                    // Who had the ring and lost it has not been taking frames. One that replays is behind for a reason.
+                    Following::Behind if was_live && feed.head() - position.cursor > i64::from(follow.max_lag) => return,
                     Following::Behind => {
                         let frames = follow.page(&feed, position.cursor).await?;
                         position = Position::at(newest(&frames).unwrap_or(position.cursor));
@@ -87,7 +93,7 @@ impl Follow {
                 };
                 // Runs of a session never overlap: numbers of others are skipped, which is no gap.
                 let mut ours: Vec<Frame> = frames.into_iter().filter(|frame| frame.run_id() == Some(run_id)).collect();
-                let end = ours.iter().position(is_end);
+                let end = ours.iter().position(Frame::is_end);
                 if let Some(end) = end {
                     ours.truncate(end + 1);
                 }
@@ -117,8 +123,4 @@ fn newest(frames: &[Frame]) -> Option<i64> {
         Frame::Persisted { sequence, .. } => Some(*sequence),
         Frame::Transient { .. } => None,
     })
-}
-
-fn is_end(frame: &Frame) -> bool {
-    matches!(frame, Frame::Persisted { event_type: Some(event_type), .. } if EventType::is_terminal(*event_type))
 }

@@ -35,6 +35,11 @@ impl Frame {
         }
     }
 
+    /// Whether the run ends with it, and with the run its stream.
+    pub fn is_end(&self) -> bool {
+        matches!(self, Self::Persisted { event_type: Some(event_type), .. } if event_type.is_terminal())
+    }
+
     pub fn run_id(&self) -> Option<Uuid> {
         match self {
             Self::Persisted { run_id, .. } => *run_id,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_api::{ApiState, Authenticator, Bind};
+use baton_api::{ApiState, Authenticator, Bind, Streams};
 use baton_core::agents;
 use baton_core::artifacts::ArtifactStore;
 use baton_core::clock::Clock;
@@ -196,17 +196,20 @@ async fn serve(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let shutdown = CancellationToken::new();
+    let limits = Arc::new(config.server.clone());
     let state = ApiState {
         services: services.clone(),
         authenticator: Arc::new(TestAuthenticator),
         clock: clock.clone(),
         bind: Bind::Loopback,
+        limits: Arc::clone(&limits),
+        streams: Streams::new(config.server.streams_max(config.auth.mode)),
         shutdown: shutdown.clone(),
         heartbeat: Duration::from_millis(500),
     };
     let server = tokio::spawn({
         let shutdown = shutdown.clone();
-        async move { baton_api::serve(listener, baton_api::router(state), shutdown).await.unwrap() }
+        async move { baton_api::serve(listener, baton_api::router(state), limits, shutdown).await; }
     });
     (services, url, shutdown, server)
 }
