@@ -1,5 +1,7 @@
 //! The bodies that we take: how large, of which type, and whether at all.
 
+use std::iter::successors;
+
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -37,7 +39,7 @@ pub(crate) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Error> {
     let mut bytes = BytesMut::new();
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| Error::malformed("", broken_off(error)))?;
+        let chunk = chunk.map_err(|error| Error::malformed("", broken_off(&error)))?;
         if bytes.len() + chunk.len() > bytes_max {
             return Err(Error::PayloadTooLarge { limit_bytes: bytes_max });
         }
@@ -47,9 +49,10 @@ pub(crate) async fn read(body: Body, bytes_max: usize) -> Result<Bytes, Error> {
 }
 
 /// Why a body ended before its end.
-fn broken_off(error: axum::Error) -> String {
-    let too_slow = error.into_inner().downcast::<TooSlow>();
-    too_slow.map_or_else(|_| "the body broke off".to_owned(), |too_slow| too_slow.to_string())
+fn broken_off(error: &axum::Error) -> String {
+    let mut causes = successors(Some(error as &dyn std::error::Error), |error| error.source());
+    let too_slow = causes.find_map(|error| error.downcast_ref::<TooSlow>());
+    too_slow.map_or_else(|| "the body broke off".to_owned(), TooSlow::to_string)
 }
 
 fn announced_bytes(headers: &HeaderMap) -> Option<u64> {

@@ -1,7 +1,8 @@
 //! The HTTP surface of Baton, on axum: it parses, calls a service of core, and renders. No rule lives here.
 //!
-//! A request passes, from the outside in: `request_id` (its name, its span, the envelope of whatever goes wrong), `linger`
-//! (an early answer still reaches a client that is sending), the panic net, `host` (who may ask at all), the route's gate in
+//! A request arrives on a `connection` that `serve` has accepted. It passes, from the outside in: `request_id` (its name, its
+//! span, the envelope of whatever goes wrong), `linger` (an early answer still reaches a client that is sending), `in_time`
+//! (there is an answer though the database is silent), the panic net, `host` (who may ask at all), the route's gate in
 //! `access` (body, credential, scope), and a handler in `routes`.
 
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ mod error;
 mod extract;
 mod headers;
 mod host;
+mod in_time;
 mod json;
 mod linger;
 mod list;
@@ -27,7 +29,7 @@ mod state;
 mod streams;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub use access::{Access, Route, Takes};
@@ -46,6 +48,7 @@ pub fn router(state: ApiState) -> Router {
         .method_not_allowed_fallback(error::no_such_method)
         .layer(from_fn_with_state(state.clone(), host::check))
         .layer(CatchPanicLayer::custom(error::panicked))
+        .layer(from_fn(in_time::answered))
         .layer(from_fn_with_state(state.clone(), linger::until_sent))
         .layer(from_fn_with_state(state.clone(), request_id::assign))
         .with_state(state)

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use baton_core::{Cap, Error, Principal};
+use baton_core::{Cap, Error, Identity, Principal};
 
 use crate::connection::Stall;
 
@@ -13,13 +13,7 @@ use crate::connection::Stall;
 #[derive(Debug, Clone)]
 pub struct Streams {
     max: u32,
-    open: Arc<Mutex<HashMap<Owner, u32>>>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Owner {
-    tenant_id: String,
-    principal_id: String,
+    open: Arc<Mutex<HashMap<Identity, u32>>>,
 }
 
 impl Streams {
@@ -32,7 +26,7 @@ impl Streams {
     /// # Errors
     /// `RateLimited`.
     pub(crate) fn take_place(&self, principal: &Principal, stall: Stall) -> Result<Place, Error> {
-        let owner = Owner { tenant_id: principal.tenant_id.clone(), principal_id: principal.principal_id.clone() };
+        let owner = principal.identity();
         let mut open = self.open();
         if open.get(&owner).copied().unwrap_or_default() >= self.max {
             return Err(Error::RateLimited(Cap::Streams));
@@ -41,7 +35,7 @@ impl Streams {
         Ok(Place { owner, streams: self.clone(), stall })
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<Owner, u32>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<Identity, u32>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -49,7 +43,7 @@ impl Streams {
 /// A stream's place, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
-    owner: Owner,
+    owner: Identity,
     streams: Streams,
     stall: Stall,
 }

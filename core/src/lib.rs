@@ -35,6 +35,6 @@ pub mod tools;
 
 pub use closed_set::UnknownWord;
 pub use error::{Cap, Code, Conflict, Error, Resource};
-pub use principal::Principal;
+pub use principal::{Identity, Principal};
 pub use scope::Scope;
 pub use services::Services;

@@ -17,6 +17,13 @@ pub struct Principal {
     pub scopes: BTreeSet<Scope>,
 }
 
+/// Who a principal is, whatever it may do: to count by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Identity {
+    tenant_id: String,
+    principal_id: String,
+}
+
 impl Principal {
     /// # Errors
     /// `Malformed` where an identifier is empty, too long or holds a control character.
@@ -38,6 +45,10 @@ impl Principal {
     /// The fixed principal of dev mode: tenant `dev`, principal `dev`, every scope.
     pub fn dev() -> Self {
         Self { tenant_id: "dev".into(), principal_id: "dev".into(), scopes: Scope::ALL.iter().copied().collect() }
+    }
+
+    pub fn identity(&self) -> Identity {
+        Identity { tenant_id: self.tenant_id.clone(), principal_id: self.principal_id.clone() }
     }
 
     /// # Errors

@@ -10,7 +10,8 @@ use super::*;
 /// Sends a body to a handler that never reads it, all of it before the answer is looked at; the first line of the answer.
 async fn answer_to(body_bytes: usize) -> String {
     let limits = Arc::new(Server::default());
-    let router = Router::new().route("/", post(|| async { StatusCode::IM_A_TEAPOT })).layer(from_fn_with_state(limits, until_sent));
+    let router =
+        Router::new().route("/", post(|| async { StatusCode::IM_A_TEAPOT })).layer(from_fn_with_state(limits, until_sent));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let server = tokio::spawn(axum::serve(listener, router).into_future());

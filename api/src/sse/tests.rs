@@ -62,7 +62,7 @@ async fn frames_that_are_ready_together_leave_as_one_chunk() {
 }
 
 #[tokio::test]
-async fn silence_is_filled_in_every_phase() {
+async fn case_c20_silence_is_filled_in_every_phase() {
     let mut writer = writer(stream::pending());
     writer.heartbeat = Duration::from_millis(1);
     assert_eq!(next(&mut writer).await.as_deref(), Some(OPENING));
@@ -95,7 +95,7 @@ async fn a_stream_that_the_log_has_left_behind_says_so() {
 }
 
 #[tokio::test]
-async fn a_client_that_took_nothing_for_too_long_is_told_to_resume() {
+async fn case_c24_a_client_that_took_nothing_for_too_long_is_told_to_resume() {
     let overflow = "event: stream.overflow\ndata: {\"last_sequence\":4}\n\n";
     let frames = || stream::iter([Ok(vec![persisted(4)]), Ok(vec![persisted(5)])]).chain(stream::pending());
     // The socket says so while there is nothing to write,

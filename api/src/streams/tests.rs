@@ -1,16 +1,16 @@
 use super::*;
 
 #[test]
-fn the_newest_is_refused_and_a_place_comes_back() {
+fn case_c29_the_newest_is_refused_and_a_place_comes_back() {
     let streams = Streams::new(2);
     let principal = |tenant, name| Principal::new(tenant, name, []).unwrap();
     let take = |principal: &Principal| streams.take_place(principal, Stall::default());
-    let one = principal("tenant", "one");
+    let one = principal("ours", "one");
     let _first = take(&one).unwrap();
     let second = take(&one).unwrap();
     assert!(matches!(take(&one), Err(Error::RateLimited(Cap::Streams))));
     // Nobody else's.
-    let others = [take(&principal("tenant", "two")).unwrap(), take(&principal("other", "one")).unwrap()];
+    let others = [take(&principal("ours", "two")).unwrap(), take(&principal("theirs", "one")).unwrap()];
     drop(second);
     let _third = take(&one).unwrap();
     assert!(take(&one).is_err());

@@ -28,6 +28,9 @@ fn what_is_wrong_is_named() {
         ("[idempotency]\nttl = \"31d\"", "idempotency.ttl"),
         ("[database]\npool = 1", "database.pool"),
         ("[artifacts]\nfolder = \"\"", "artifacts.folder"),
+        ("[server]\nmax_connections = 0", "server.max_connections"),
+        ("[server]\nheader_bytes_max = 100", "server.header_bytes_max"),
+        ("[server]\nbody_timeout = \"0s\"", "server"),
         ("[tools]\ndisable = []", "disable"),
         ("[demo]\neffects = \"x\"", "effects"),
     ] {
@@ -35,4 +38,11 @@ fn what_is_wrong_is_named() {
         assert!(error.contains(named), "{text}: {error}");
     }
     assert!(Config::load(Some(Path::new("/no/such/file"))).unwrap_err().to_string().contains("/no/such/file"));
+}
+
+#[test]
+fn the_cap_of_streams_follows_the_mode_unless_it_is_set() {
+    assert_eq!(Server::default().streams_max(AuthMode::Dev), 10_000);
+    let server = Server { max_streams_per_principal: Some(7), ..Server::default() };
+    assert_eq!(server.streams_max(AuthMode::Dev), 7);
 }

@@ -12,7 +12,6 @@ use tokio::time::Instant;
 
 use crate::error::{Cap, Error};
 use crate::principal::Principal;
-use crate::runs::command::Submitted;
 use crate::runs::service::RunService;
 use crate::runs::status::Priority;
 use crate::runs::store::{self, NewRun};
@@ -41,14 +40,13 @@ struct Estimate {
 }
 
 impl RunService {
-    /// What is still answered when the tenant's queue is full: a repeat, and (None) whatever finds an unfinished run in its
-    /// session, which makes no new one.
-    pub(super) async fn beside_the_backlog(&self, principal: &Principal, new: &NewRun<'_>) -> Result<Option<Submitted>, Error> {
-        if let Some(replayed) = self.replay(principal, new).await? {
-            return Ok(Some(replayed));
-        }
-        if store::unfinished(&self.pool, principal, new.session_id).await?.is_some() {
-            return Ok(None);
+    /// Refuses one more run where the tenant has its fill of queued ones. Whatever finds an unfinished run in its session makes
+    /// no new one, and passes.
+    pub(super) async fn heed_backlog(&self, principal: &Principal, new: &NewRun<'_>) -> Result<(), Error> {
+        if !self.backlog.is_full(&principal.tenant_id)
+            || store::unfinished(&self.pool, principal, new.session_id).await?.is_some()
+        {
+            return Ok(());
         }
         Err(self.session_missing_or(principal, new.session_id, Error::RateLimited(Cap::QueuedRuns)).await)
     }

@@ -104,11 +104,11 @@ impl RunService {
     }
 
     async fn submit_new(&self, principal: &Principal, new: &NewRun<'_>) -> Result<Submitted, Error> {
-        if self.backlog.is_full(&principal.tenant_id)
-            && let Some(replayed) = self.beside_the_backlog(principal, new).await?
-        {
+        // The statement would find a known key, too, but only under the session's lock, which is a write.
+        if let Some(replayed) = self.replay(principal, new).await? {
             return Ok(replayed);
         }
+        self.heed_backlog(principal, new).await?;
         let created = Submitted { run_id: new.id, session_id: new.session_id, status: RunStatus::Queued, replayed: false };
         for _ in 0..BUSY_TRIES_MAX {
             match db::repeat_when_lost(|| store::submit(&self.pool, principal, new)).await? {

@@ -209,7 +209,9 @@ async fn serve(
     };
     let server = tokio::spawn({
         let shutdown = shutdown.clone();
-        async move { baton_api::serve(listener, baton_api::router(state), limits, shutdown).await; }
+        async move {
+            baton_api::serve(listener, baton_api::router(state), limits, shutdown).await;
+        }
     });
     (services, url, shutdown, server)
 }
