@@ -65,6 +65,7 @@ pub(crate) fn render(mut response: Response, request_id: &str) -> Response {
 fn advice(error: &Error) -> Option<(HeaderName, HeaderValue)> {
     match error {
         Error::Authentication => Some((header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+        Error::RateLimited(cap) => Some((header::RETRY_AFTER, HeaderValue::from(cap.retry_after_seconds()))),
         Error::Unavailable { retry_after_seconds, .. } => Some((header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds))),
         _ => None,
     }

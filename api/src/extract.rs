@@ -112,6 +112,11 @@ impl Query {
         seconds.ok_or_else(|| Problem { path: WAIT.into(), message: format!("whole seconds, at most {}", WAIT_MAX.as_secs()) })
     }
 
+    /// Whether the answer may be held back on purpose.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.all(WAIT).next().is_some()
+    }
+
     /// The only parameter of a route that may be held back.
     ///
     /// # Errors

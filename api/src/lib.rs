@@ -1,20 +1,23 @@
 //! The HTTP surface of Baton, on axum: it parses, calls a service of core, and renders. No rule lives here.
 //!
-//! A request passes, from the outside in: `request_id` (its name, its span, the envelope of whatever goes wrong), `linger`
-//! (an early answer still reaches a client that is sending), `host` (who may ask at all), `cors` (what other pages may read), the
-//! panic net, the route's gate in `access` (body, credential, scope), and a handler in `routes`.
+//! A request arrives on a `connection` that `serve` has accepted. It passes, from the outside in: `request_id` (its name, its
+//! span, the envelope of whatever goes wrong), `linger` (an early answer still reaches a client that is sending), `host` (who may
+//! ask at all), `cors` (what other pages may read), `in_time` (there is an answer though the database is silent), the panic net,
+//! the route's gate in `access` (body, credential, scope), and a handler in `routes`.
 
 #![forbid(unsafe_code)]
 
 mod access;
 mod auth;
 mod body;
+mod connection;
 mod cors;
 mod cursor;
 mod error;
 mod extract;
 mod headers;
 mod host;
+mod in_time;
 mod json;
 mod linger;
 mod list;
@@ -24,6 +27,7 @@ mod routes;
 mod serve;
 mod sse;
 mod state;
+mod streams;
 
 use axum::Router;
 use axum::http::header;
@@ -39,6 +43,7 @@ pub use host::{Bind, Refusal};
 pub use serve::serve;
 pub use sse::HEARTBEAT;
 pub use state::ApiState;
+pub use streams::Streams;
 
 /// Every route, behind every check. The last layer added is the first to see a request.
 pub fn router(state: ApiState) -> Router {
@@ -47,9 +52,10 @@ pub fn router(state: ApiState) -> Router {
         .fallback(error::no_such_route)
         .method_not_allowed_fallback(error::no_such_method)
         .layer(CatchPanicLayer::custom(error::panicked))
+        .layer(from_fn(in_time::answered))
         .layer(option_layer(state.cors_origins.layer()))
         .layer(from_fn_with_state(state.clone(), host::check))
-        .layer(from_fn(linger::until_sent))
+        .layer(from_fn_with_state(state.clone(), linger::until_sent))
         .layer(from_fn_with_state(state.clone(), request_id::assign))
         .layer(SetSensitiveRequestHeadersLayer::new([header::AUTHORIZATION, header::COOKIE]))
         .with_state(state)

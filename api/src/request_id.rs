@@ -15,12 +15,13 @@ const HEADER: &str = "x-request-id";
 const CHARS_MAX: usize = 128;
 
 /// Names a request, and writes the envelope of the error that it ends with. The span has the pattern of the path, never the
-/// query or an identifier, so that what clients write does not reach the log.
+/// query or an identifier, so that what clients write does not reach the log; of a caller's trace only what is well-formed.
 pub(crate) async fn assign(State(clock): State<Clock>, request: Request, next: Next) -> Response {
     let id = chosen(request.headers()).map_or_else(|| clock.new_id().to_string(), str::to_owned);
     let path = request.extensions().get().map_or("", MatchedPath::as_str);
     // Of the highest level, so that no filter takes the id off the lines that it lets through.
-    let span = tracing::error_span!("request", request_id = id, method = request.method().as_str(), path);
+    let traceparent = headers::traceparent(request.headers());
+    let span = tracing::error_span!("request", request_id = id, method = request.method().as_str(), path, traceparent);
     let name = HeaderValue::try_from(&id).expect("both kinds of names are visible ASCII");
     async move {
         let began = clock.elapsed();

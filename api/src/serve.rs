@@ -1,41 +1,74 @@
-//! From a listener to the end of its last request.
+//! From a listener to the end of its last connection.
 
-use std::future::IntoFuture;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::serve::ListenerExt;
+use baton_core::config::Server;
 use baton_core::error::chain;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::connection;
 
 /// How long requests may take to finish once the server stops. Streams end themselves at once, on the same token.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 
+/// Wait after the system refused a connection for want of descriptors or memory: others have to end first.
+const ACCEPT_RETRY_WAIT: Duration = Duration::from_millis(100);
+
 /// Serves until `shutdown` is cancelled (the token of the router's state), then stops accepting and lets requests finish, for
-/// ten seconds at most: whoever is connected then is cut off when the process ends.
-///
-/// # Errors
-/// The listener's.
-pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) -> io::Result<()> {
-    let listener = listener.tap_io(|socket| {
-        // A small frame must not wait for the acknowledgement of the one before it (Nagle's algorithm).
-        if let Err(error) = socket.set_nodelay(true) {
-            tracing::debug!(error = chain(&error), "a socket keeps its delay");
-        }
-    });
-    let server = axum::serve(listener, router).with_graceful_shutdown(shutdown.clone().cancelled_owned());
-    tokio::select! {
-        ended = server.into_future() => ended,
-        () = drained(shutdown) => {
-            tracing::warn!("requests were still running {} s after the server began to stop", DRAIN_MAX.as_secs());
-            Ok(())
+/// ten seconds at most: whoever is connected then is cut off.
+pub async fn serve(listener: TcpListener, router: Router, limits: Arc<Server>, shutdown: CancellationToken) {
+    let protocols = Arc::new(connection::protocols(&limits));
+    let places = Arc::new(Semaphore::new(usize::try_from(limits.max_connections).unwrap_or(Semaphore::MAX_PERMITS)));
+    let (connections, cut) = (TaskTracker::new(), CancellationToken::new());
+    loop {
+        let accepted = async {
+            // Before it is accepted: one more than we have room for waits in the system's queue, and holds nothing of ours.
+            let place = Arc::clone(&places).acquire_owned().await.expect("the semaphore is never closed");
+            (accept(&listener).await, place)
+        };
+        let (socket, place) = tokio::select! {
+            biased; // the busiest listener must not miss the end
+            () = shutdown.cancelled() => break,
+            accepted = accepted => accepted,
+        };
+        let (router, limits, protocols) = (router.clone(), Arc::clone(&limits), Arc::clone(&protocols));
+        let (shutdown, cut) = (shutdown.clone(), cut.clone());
+        connections.spawn(async move {
+            let _place = place;
+            cut.run_until_cancelled(connection::serve(socket, router, &protocols, &limits, &shutdown)).await;
+        });
+    }
+    drop(listener);
+    connections.close();
+    if tokio::time::timeout(DRAIN_MAX, connections.wait()).await.is_err() {
+        tracing::warn!("requests were still running {} s after the server began to stop", DRAIN_MAX.as_secs());
+        cut.cancel();
+        connections.wait().await;
+    }
+}
+
+/// The next connection, however many there are that cannot be had.
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((socket, _)) => return socket,
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) => {
+                tracing::error!(error = chain(&error), "no connection can be accepted");
+                tokio::time::sleep(ACCEPT_RETRY_WAIT).await;
+            }
         }
     }
 }
 
-async fn drained(shutdown: CancellationToken) {
-    shutdown.cancelled().await;
-    tokio::time::sleep(DRAIN_MAX).await;
+/// Whether only the one that was about to be accepted is gone.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }

@@ -9,16 +9,18 @@ use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use baton_core::clock::Clock;
-use baton_core::events::{EventStream, Frame};
+use baton_core::events::{EventStream, Frame, StreamError};
 use baton_core::{Error, Principal};
 use bytes::{Bytes, BytesMut};
 use futures::{FutureExt, StreamExt, stream};
 use time::OffsetDateTime;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 use crate::error;
 use crate::state::ApiState;
+use crate::streams::Place;
 
 /// Longest silence of a stream: below the time-outs of common proxies, and a client that has gone is noticed by it.
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -32,20 +34,28 @@ const HEARTBEAT_CHUNK: Bytes = Bytes::from_static(b": hb\n\n");
 
 /// Answers with a stream that began after `cursor`. There is no queue in it: the next frames are asked for when the socket has
 /// taken the last ones, so that a client that does not read holds one chunk.
-pub(crate) fn answer(state: &ApiState, principal: &Principal, frames: EventStream, cursor: i64) -> Response {
+pub(crate) fn answer(state: &ApiState, place: Place, principal: &Principal, frames: EventStream, cursor: i64) -> Response {
     let writer = Writer {
+        place,
         phase: Phase::Opening,
         frames,
         last_sequence: cursor,
         retry_ms: retry_ms(&state.clock),
         heartbeat: state.heartbeat,
+        write_timeout: state.limits.write_timeout,
+        written_at: Instant::now(),
         shutdown: state.shutdown.clone(),
         clock: state.clock.clone(),
         expires_at: principal.expires_at,
     };
     let span = Span::current(); // the body is written after the request's own span has been left
     let chunks = stream::unfold(writer, move |mut writer| {
-        async move { writer.next_chunk().await.map(|chunk| (Ok::<_, Infallible>(chunk), writer)) }.instrument(span.clone())
+        async move {
+            let chunk = writer.next_chunk().await?;
+            writer.written_at = Instant::now();
+            Some((Ok::<_, Infallible>(chunk), writer))
+        }
+        .instrument(span.clone())
     });
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8")),
@@ -62,12 +72,16 @@ fn retry_ms(clock: &Clock) -> u128 {
 
 /// One stream on its way to one socket.
 struct Writer {
+    place: Place,
     phase: Phase,
     frames: EventStream,
     /// The newest stored event that was written, or where the stream began.
     last_sequence: i64,
     retry_ms: u128,
     heartbeat: Duration,
+    write_timeout: Duration,
+    /// When the last chunk was handed over: the next one is asked for when there is room for it.
+    written_at: Instant,
     shutdown: CancellationToken,
     clock: Clock,
     /// When the credential that opened it ends, and the stream with it: whoever follows has to show a new one.
@@ -84,6 +98,9 @@ enum Phase {
 
 impl Writer {
     async fn next_chunk(&mut self) -> Option<Bytes> {
+        if self.written_at.elapsed() >= self.write_timeout && !matches!(self.phase, Phase::Ended) {
+            return Some(self.end("stream.overflow"));
+        }
         match self.phase {
             Phase::Opening => {
                 self.phase = Phase::Opened;
@@ -99,20 +116,22 @@ impl Writer {
         }
         let left = self.time_left();
         if left.is_zero() {
-            return Some(self.close());
+            return Some(self.end("stream.closing"));
         }
         tokio::select! {
             biased; // a stream with much to say must not miss the end of the server
-            () = self.shutdown.cancelled() => Some(self.close()),
+            () = self.shutdown.cancelled() => Some(self.end("stream.closing")),
+            () = self.place.stalled() => Some(self.end("stream.overflow")),
             frames = AssertUnwindSafe(self.frames.next()).catch_unwind() => match frames {
                 Ok(Some(Ok(frames))) => Some(self.take(&frames)),
-                Ok(Some(Err(error))) => Some(self.fail(&error)),
+                Ok(Some(Err(StreamError::Overflow))) => Some(self.end("stream.overflow")),
+                Ok(Some(Err(StreamError::Failed(error)))) => Some(self.fail(&error)),
                 // No layer's net reaches into a body.
                 Err(_) => Some(self.fail(&error::panic_error())),
                 Ok(None) => None,
             },
             () = tokio::time::sleep(self.heartbeat.min(left)) => {
-                Some(if self.time_left().is_zero() { self.close() } else { HEARTBEAT_CHUNK })
+                Some(if self.time_left().is_zero() { self.end("stream.closing") } else { HEARTBEAT_CHUNK })
             }
         }
     }
@@ -142,13 +161,13 @@ impl Writer {
     /// The client resumes: to it a failure of ours looks like a restart of the server.
     fn fail(&mut self, error: &Error) -> Bytes {
         error::log(error);
-        self.close()
+        self.end("stream.closing")
     }
 
-    /// Without an id, which would move the client's cursor.
-    fn close(&mut self) -> Bytes {
+    /// A farewell, without an id, which would move the client's cursor.
+    fn end(&mut self, farewell: &str) -> Bytes {
         self.phase = Phase::Ended;
-        Bytes::from(format!("event: stream.closing\ndata: {{\"last_sequence\":{}}}\n\n", self.last_sequence))
+        Bytes::from(format!("event: {farewell}\ndata: {{\"last_sequence\":{}}}\n\n", self.last_sequence))
     }
 }
 

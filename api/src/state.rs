@@ -6,11 +6,13 @@ use std::time::Duration;
 use axum::extract::FromRef;
 use baton_core::Services;
 use baton_core::clock::Clock;
+use baton_core::config::Server;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Authenticator;
 use crate::cors::CorsOrigins;
 use crate::host::Bind;
+use crate::streams::Streams;
 
 /// Cheap to clone: everything in it is shared.
 #[derive(Debug, Clone, FromRef)]
@@ -22,6 +24,9 @@ pub struct ApiState {
     pub bind: Bind,
     /// Pages elsewhere that may ask.
     pub cors_origins: CorsOrigins,
+    /// Those that [`crate::serve`] is given.
+    pub limits: Arc<Server>,
+    pub streams: Streams,
     /// The token that [`crate::serve`] is given: streams end when it is cancelled.
     pub shutdown: CancellationToken,
     /// Longest silence of a stream; [`crate::HEARTBEAT`], or less in tests.

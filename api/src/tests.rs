@@ -49,6 +49,8 @@ fn app(doorman: Doorman) -> Router {
         clock,
         bind: Bind::Loopback,
         cors_origins: CorsOrigins::default(),
+        limits: Arc::new(config.server),
+        streams: Streams::new(1),
         shutdown: CancellationToken::new(),
         heartbeat: HEARTBEAT,
     };

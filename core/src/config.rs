@@ -3,8 +3,8 @@
 
 mod auth;
 mod error;
+mod server;
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use url::Url;
 
 pub use auth::{Algorithm, Auth, AuthKey, AuthMode};
 pub use error::ConfigError;
+pub use server::{Server, Stream};
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -29,22 +30,12 @@ pub struct Config {
     pub execution: Execution,
     pub tenant: Tenant,
     pub sessions: Sessions,
+    pub stream: Stream,
     pub idempotency: Idempotency,
     pub retention: Retention,
     pub artifacts: Artifacts,
     pub tools: Tools,
     pub demo: Demo,
-}
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Server {
-    /// Port 0 lets the system choose.
-    pub listen: SocketAddr,
-    /// Names that requests may be for; needed where the address is not loopback.
-    pub allowed_hosts: Vec<String>,
-    /// Pages that may ask from a browser, beside our own: `https://console.example.com`. Never `*`.
-    pub cors_origins: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -135,11 +126,13 @@ pub struct Execution {
     pub question_ttl: Duration,
 }
 
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tenant {
     /// Runs of one tenant executed at once; soft by one batch per class. None: no cap.
     pub max_running: Option<u16>,
+    /// Runs of one tenant waiting for a worker. An estimate, refreshed each second.
+    pub max_queued_runs: u32,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -184,12 +177,6 @@ pub struct Demo {
     pub effects_file: Option<PathBuf>,
 }
 
-impl Default for Server {
-    fn default() -> Self {
-        Self { listen: SocketAddr::from(([127, 0, 0, 1], 7420)), allowed_hosts: Vec::new(), cors_origins: Vec::new() }
-    }
-}
-
 impl Default for Database {
     fn default() -> Self {
         Self {
@@ -224,6 +211,12 @@ impl Default for Slots {
 impl Default for Execution {
     fn default() -> Self {
         Self { lease_losses_max: 3, history_tokens: 32_000, question_ttl: Duration::from_secs(24 * 60 * 60) }
+    }
+}
+
+impl Default for Tenant {
+    fn default() -> Self {
+        Self { max_running: None, max_queued_runs: 10_000 }
     }
 }
 
@@ -278,6 +271,7 @@ impl Config {
         {
             return invalid("worker", "needs intervals above zero");
         }
+        self.server.check()?;
         if self.database.pool < 2 {
             return invalid("database.pool", "must be at least 2");
         }

@@ -51,6 +51,8 @@ pub enum Error {
     MethodNotAllowed,
     #[error("this server does not answer for that host")]
     Misdirected,
+    #[error("too many {0} at once; try again")]
+    RateLimited(Cap),
     #[error("the service cannot answer right now; try again")]
     Unavailable {
         retry_after_seconds: u32,
@@ -67,6 +69,34 @@ pub enum Error {
     /// A defect or a broken invariant: the caller learns nothing, operators find the chain in the log.
     #[error("an internal error")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// What there may be only so many of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cap {
+    /// Open streams of one principal.
+    Streams,
+    /// Runs of one tenant that wait for a worker.
+    QueuedRuns,
+}
+
+impl Cap {
+    /// When to come back: a queue moves by itself, a stream ends when its client wants it to.
+    pub const fn retry_after_seconds(self) -> u32 {
+        match self {
+            Self::Streams => 10,
+            Self::QueuedRuns => 2,
+        }
+    }
+}
+
+impl fmt::Display for Cap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Streams => "open streams",
+            Self::QueuedRuns => "queued runs",
+        })
+    }
 }
 
 /// What was asked for and is not there.
@@ -142,6 +172,7 @@ impl Error {
             Self::PayloadTooLarge { .. } => Code::PayloadTooLarge,
             Self::MethodNotAllowed => Code::MethodNotAllowed,
             Self::Misdirected => Code::MisdirectedRequest,
+            Self::RateLimited(_) => Code::RateLimited,
             Self::Unavailable { .. } => Code::ServiceUnavailable,
             Self::ArtifactStorage { .. } => Code::ArtifactStorageError,
             Self::Internal(_) => Code::InternalError,
@@ -164,6 +195,7 @@ impl Error {
             Self::ApprovalClosed(status) => json!({"status": status}),
             Self::InvalidStateTransition(status) => json!({"status": status}),
             Self::Malformed(problems) => json!({"errors": problems}),
+            Self::RateLimited(cap) => json!({"retry_after_seconds": cap.retry_after_seconds()}),
             Self::Unavailable { retry_after_seconds, .. } => json!({"retry_after_seconds": retry_after_seconds}),
             _ => json!({}),
         }

@@ -35,7 +35,7 @@ mod toml_folder;
 pub mod tools;
 
 pub use closed_set::UnknownWord;
-pub use error::{Code, Conflict, Error, Resource};
-pub use principal::Principal;
+pub use error::{Cap, Code, Conflict, Error, Resource};
+pub use principal::{Identity, Principal};
 pub use scope::Scope;
 pub use services::Services;

@@ -21,6 +21,13 @@ pub struct Principal {
     pub expires_at: Option<OffsetDateTime>,
 }
 
+/// Who a principal is, whatever it may do: to count by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Identity {
+    tenant_id: String,
+    principal_id: String,
+}
+
 impl Principal {
     /// # Errors
     /// `Malformed` where an identifier is empty, too long or holds a control character.
@@ -51,6 +58,10 @@ impl Principal {
             scopes: Scope::ALL.iter().copied().collect(),
             expires_at: None,
         }
+    }
+
+    pub fn identity(&self) -> Identity {
+        Identity { tenant_id: self.tenant_id.clone(), principal_id: self.principal_id.clone() }
     }
 
     /// # Errors

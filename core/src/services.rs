@@ -18,7 +18,7 @@ use crate::fault::Faults;
 use crate::idempotency::KeyTtl;
 use crate::notify::Notifier;
 use crate::queue::QueueService;
-use crate::runs::RunService;
+use crate::runs::{Backlog, RunService};
 use crate::sessions::SessionService;
 
 /// Every service of a process. Each call takes a principal first and returns a view.
@@ -52,7 +52,7 @@ impl Services {
             Notifications::Off => (Notifier::off(), None),
         };
         let (key_ttl, agents) = (KeyTtl(config.idempotency.ttl), Arc::new(agents));
-        let follow = Follow::new(pool.clone(), Hub::start(pool.clone(), listen));
+        let follow = Follow::new(pool.clone(), Hub::start(pool.clone(), listen), config.stream.max_lag);
         Ok(Self {
             sessions: SessionService {
                 pool: pool.clone(),
@@ -73,6 +73,7 @@ impl Services {
                 follow,
                 key_ttl,
                 route_input: config.sessions.route_input,
+                backlog: Backlog::new(pool.clone(), config.tenant.max_queued_runs),
                 tenant_max_running: config.tenant.max_running.map(i32::from),
                 faults,
             },

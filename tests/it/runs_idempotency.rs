@@ -10,7 +10,7 @@ use crate::support::{Http, RealApp, TestApp, eventually, id, message};
 const AT_ONCE: usize = 64;
 
 #[tokio::test]
-async fn gate_a9_one_key_makes_one_run() {
+async fn gate_a9_case_e2_one_key_makes_one_run() {
     let app = RealApp::start(&[]).await;
     let (_other, url) = app.start_api("127.0.0.1:0").await;
     let processes = [app.http.clone(), Http::new(url)];
@@ -68,7 +68,7 @@ fn assert_one_creation(answers: &[Answer], created: StatusCode, field: &str) -> 
 }
 
 #[tokio::test]
-async fn gate_a9_a_failed_submission_keeps_no_key() {
+async fn gate_a9_case_e3_a_failed_submission_keeps_no_key() {
     let app = TestApp::start().await;
     let session_id = app.http.create_session("test").await;
     let path = format!("/v1/sessions/{session_id}/messages");
@@ -96,7 +96,7 @@ async fn gate_a9_a_failed_submission_keeps_no_key() {
 }
 
 #[tokio::test]
-async fn a_run_whose_answer_was_lost_is_found_by_its_key() {
+async fn case_e3_a_run_whose_answer_was_lost_is_found_by_its_key() {
     // The second submission of each process is its last deed.
     let mut app = RealApp::start(&[("BATON_FAULTS", "AfterSubmit=kill@2")]).await;
     app.http.start_run("noop").await;

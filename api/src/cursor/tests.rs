@@ -9,7 +9,7 @@ fn of(header: &[&str], query: &str) -> Result<Option<i64>, Problem> {
 }
 
 #[test]
-fn absent_empty_and_minus_one_are_the_start() {
+fn case_c6_absent_empty_and_minus_one_are_the_start() {
     for (header, query) in [(&[][..], ""), (&[""], ""), (&["-1"], ""), (&["  "], ""), (&[" -1\t"], "")] {
         assert_eq!(of(header, query), Ok(None), "{header:?}");
     }
@@ -19,7 +19,7 @@ fn absent_empty_and_minus_one_are_the_start() {
 }
 
 #[test]
-fn digits_are_a_cursor_of_any_size() {
+fn case_c6_digits_are_a_cursor_of_any_size() {
     for (text, cursor) in [
         ("0", 0),
         ("7", 7),
@@ -42,7 +42,7 @@ fn the_header_wins() {
 }
 
 #[test]
-fn everything_else_is_malformed() {
+fn case_c6_everything_else_is_malformed() {
     for text in
         ["-2", "--1", "+1", "1.0", "1e3", "abc", "1 2", "0x10", "１", "999999999999999999999", "000000000000000000001", "1,2"]
     {

@@ -1,3 +1,8 @@
+use baton_core::approvals::ApprovalStatus;
+use baton_core::events::Decision;
+use baton_core::runs::RunStatus;
+use baton_core::{Cap, Conflict, Scope};
+
 use super::*;
 
 /// The table of domain.md, in its order.
@@ -41,7 +46,7 @@ const TABLE: &[(&str, u16)] = &[
 ];
 
 #[test]
-fn every_code_has_the_status_of_the_table() {
+fn gate_a2_every_code_has_the_status_of_the_table() {
     for code in Code::ALL {
         let line = (code.as_str(), status(*code).as_u16());
         assert!(TABLE.contains(&line), "{line:?}");
@@ -80,4 +85,49 @@ async fn a_panic_is_an_internal_error() {
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
     let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
     assert!(!String::from_utf8_lossy(&body).contains("secret"));
+}
+
+/// One of each variant. A new one does not compile in `core` without its code, and belongs here.
+fn every_error() -> Vec<(Error, u16)> {
+    let id = uuid::Uuid::nil();
+    vec![
+        (Error::Authentication, 401),
+        (Error::Authorization(Scope::RunRead), 403),
+        (Error::SelfApproval, 403),
+        (Error::ForeignOrigin, 403),
+        (Error::NotFound(Resource::Run), 404),
+        (Error::Conflict(Conflict::ActiveRun { run_id: id, status: RunStatus::Queued }), 409),
+        (Error::Conflict(Conflict::IdempotencyKeyReused), 409),
+        (Error::Conflict(Conflict::CursorAhead { head: 1 }), 409),
+        (Error::Conflict(Conflict::SessionClosed), 409),
+        (Error::Conflict(Conflict::QuestionAlreadyAnswered), 409),
+        (Error::Conflict(Conflict::ApprovalAlreadyResolved { approval_id: id, decision: Decision::Deny }), 409),
+        (Error::InvalidStateTransition(RunStatus::Completed), 409),
+        (Error::ApprovalClosed(ApprovalStatus::Expired), 409),
+        (Error::ConcurrencyConflict, 409),
+        (Error::malformed("/a", "wrong"), 400),
+        (Error::UnsupportedMediaType, 415),
+        (Error::PayloadTooLarge { limit_bytes: 1 }, 413),
+        (Error::MethodNotAllowed, 405),
+        (Error::Misdirected, 421),
+        (Error::RateLimited(Cap::Streams), 429),
+        (Error::RateLimited(Cap::QueuedRuns), 429),
+        (Error::Unavailable { retry_after_seconds: 1, source: None }, 503),
+        (Error::internal("the secret"), 500),
+    ]
+}
+
+#[tokio::test]
+async fn gate_a2_every_error_has_one_status_one_envelope_and_its_advice() {
+    for (error, status) in every_error() {
+        let (code, named) = (error.code().as_str(), format!("{error:?}"));
+        let (response, body) = rendered(error).await;
+        assert_eq!((response.status().as_u16(), body["error"]["code"].as_str()), (status, Some(code)), "{named}");
+        assert_eq!(body["error"].as_object().unwrap().len(), 4, "{named}");
+        assert!(body["error"]["details"].is_object(), "{named}");
+        let told = body["error"]["details"]["retry_after_seconds"].as_u64().map(|seconds| seconds.to_string());
+        let header = response.headers().get(header::RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!(header, told, "{named}");
+        assert_eq!(told.is_some(), matches!(status, 429 | 503), "{named}");
+    }
 }

@@ -50,7 +50,7 @@ fn a_message_is_short_however_long_its_value_is() {
 }
 
 #[test]
-fn nesting_is_bounded() {
+fn case_j7_nesting_is_bounded() {
     let deep = format!(r#"{{"agent_id":"a","metadata":{{"x":{}{}}}}}"#, "[".repeat(500_000), "]".repeat(500_000));
     assert_eq!(problem::<CreateSession>(&deep).1, "nested deeper than 64");
 }

@@ -10,9 +10,11 @@ use baton_core::{Error, Principal};
 use uuid::Uuid;
 
 use super::sessions;
+use crate::connection::Stall;
 use crate::error::ApiError;
 use crate::extract::{Caller, Query, RunId, SessionId};
 use crate::state::ApiState;
+use crate::streams::Place;
 use crate::{cursor, headers, sse};
 
 pub(super) async fn follow(
@@ -20,16 +22,19 @@ pub(super) async fn follow(
     Caller(principal): Caller,
     RunId(id): RunId,
     query: Query,
+    stall: Stall,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let wants_page = headers::accepts(&headers, "application/json") && !headers::accepts(&headers, "text/event-stream");
     let answer = if wants_page {
         page(&state, &principal, id, &query).await.map(|page| Json(page).into_response())
     } else {
-        stream(&state, &principal, id, &query, &headers).await
+        stream(&state, &principal, id, stall, &query, &headers).await
     };
     match answer {
-        Err(malformed @ Error::Malformed(_)) => Err(state.services.runs.unreadable_or(&principal, id, malformed).await.into()),
+        Err(refused @ (Error::RateLimited(_) | Error::Malformed(_))) => {
+            Err(state.services.runs.unreadable_or(&principal, id, refused).await.into())
+        }
         answer => Ok(answer?),
     }
 }
@@ -39,12 +44,14 @@ async fn stream(
     state: &ApiState,
     principal: &Principal,
     id: Uuid,
+    stall: Stall,
     query: &Query,
     headers: &HeaderMap,
 ) -> Result<Response, Error> {
+    let place = state.streams.take_place(principal, stall)?;
     let cursor = cursor::requested(headers, query)?;
     let followed = state.services.runs.follow(principal, id, cursor).await?;
-    Ok(stream_of(state, principal, followed, cursor))
+    Ok(stream_of(state, place, principal, followed, cursor))
 }
 
 /// The same of a session: every event of it, until it is closed. The cursors are the same, too.
@@ -53,19 +60,21 @@ pub(super) async fn follow_session(
     Caller(principal): Caller,
     SessionId(id): SessionId,
     query: Query,
+    stall: Stall,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let cursor = match cursor::requested(&headers, &query) {
-        Ok(cursor) => cursor,
-        Err(malformed) => return Err(sessions::unreadable_or(&state.services, &principal, id, malformed).await.into()),
+    let allowed = state.streams.take_place(&principal, stall).and_then(|place| Ok((place, cursor::requested(&headers, &query)?)));
+    let (place, cursor) = match allowed {
+        Ok(allowed) => allowed,
+        Err(refused) => return Err(sessions::unreadable_or(&state.services, &principal, id, refused).await.into()),
     };
     let followed = state.services.sessions.follow(&principal, id, cursor).await?;
-    Ok(stream_of(&state, &principal, followed, cursor))
+    Ok(stream_of(&state, place, &principal, followed, cursor))
 }
 
-fn stream_of(state: &ApiState, principal: &Principal, followed: Followed, cursor: Option<i64>) -> Response {
+fn stream_of(state: &ApiState, place: Place, principal: &Principal, followed: Followed, cursor: Option<i64>) -> Response {
     match followed {
-        Followed::Stream(frames) => sse::answer(state, principal, frames, cursor.unwrap_or(0)),
+        Followed::Stream(frames) => sse::answer(state, place, principal, frames, cursor.unwrap_or(0)),
         Followed::NothingMissing => StatusCode::NO_CONTENT.into_response(),
     }
 }

@@ -11,11 +11,13 @@ use baton_core::{Error, Principal, Scope};
 use uuid::Uuid;
 
 use super::{answer, sessions};
+use crate::connection::Stall;
 use crate::error::ApiError;
 use crate::extract::{Caller, Creation, Query, SessionId};
 use crate::list::ListQuery;
 use crate::sse;
 use crate::state::ApiState;
+use crate::streams::Place;
 
 pub(super) async fn list(
     State(services): State<Services>,
@@ -38,21 +40,26 @@ pub(super) async fn submit(
     State(state): State<ApiState>,
     Caller(principal): Caller,
     SessionId(session_id): SessionId,
+    stall: Stall,
     creation: Creation,
 ) -> Result<Response, ApiError> {
     let services = &state.services;
-    let wants_stream = creation.wants_stream();
-    if wants_stream {
-        principal.require(Scope::RunRead)?; // before anything is stored
-    }
+    // Before anything is stored: a run whose stream is refused would have to be found again.
+    let place = match creation.wants_stream().then(|| place(&state, &principal, stall)).transpose() {
+        Ok(place) => place,
+        Err(limited @ Error::RateLimited(_)) => {
+            return Err(services.sessions.missing_or(&principal, session_id, limited).await.into());
+        }
+        Err(error) => return Err(error.into()),
+    };
     let (key, command) = match creation.parse::<SubmitMessage>() {
         Ok(parsed) => parsed,
         Err(malformed) => return Err(services.sessions.missing_or(&principal, session_id, malformed).await.into()),
     };
     let command = SubmitMessage { traceparent: creation.traceparent(), ..command };
     let submitted = services.runs.submit(&principal, session_id, key, command).await?;
-    if wants_stream {
-        return stream(&state, &principal, submitted.run_id).await;
+    if let Some(place) = place {
+        return stream(&state, place, &principal, submitted.run_id).await;
     }
     let location = format!("/v1/runs/{}", submitted.run_id);
     Ok(if submitted.replayed {
@@ -62,10 +69,15 @@ pub(super) async fn submit(
     })
 }
 
+fn place(state: &ApiState, principal: &Principal, stall: Stall) -> Result<Place, Error> {
+    principal.require(Scope::RunRead)?;
+    state.streams.take_place(principal, stall)
+}
+
 /// From the run's start, also where the message had been sent before.
-async fn stream(state: &ApiState, principal: &Principal, run_id: Uuid) -> Result<Response, ApiError> {
+async fn stream(state: &ApiState, place: Place, principal: &Principal, run_id: Uuid) -> Result<Response, ApiError> {
     let mut response = match state.services.runs.follow(principal, run_id, None).await? {
-        Followed::Stream(frames) => sse::answer(state, principal, frames, 0),
+        Followed::Stream(frames) => sse::answer(state, place, principal, frames, 0),
         Followed::NothingMissing => StatusCode::NO_CONTENT.into_response(), // cannot be: a run has events
     };
     let id = HeaderValue::from_str(&run_id.to_string()).map_err(Error::internal)?;

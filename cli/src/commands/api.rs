@@ -1,6 +1,8 @@
 //! `agentctl api`: serves HTTP until it is told to stop.
 
-use baton_api::{ApiState, Bind, CorsOrigins, HEARTBEAT};
+use std::sync::Arc;
+
+use baton_api::{ApiState, Bind, CorsOrigins, HEARTBEAT, Streams};
 use baton_core::Services;
 use baton_core::agents::Catalogue;
 use baton_core::artifacts::ArtifactStore;
@@ -38,12 +40,16 @@ pub(crate) async fn run(global: &Global, args: Api) -> Result<(), Failure> {
     let address = listener.local_addr().map_err(|error| Failure::unavailable("listening", &error))?;
     let bind = Bind::new(address, &config.server.allowed_hosts).map_err(|error| Failure::usage(error.to_string()))?;
     let authenticator = baton_api::authenticator(&config.auth, &bind, &clock).await.map_err(|error| Failure::settings(&error))?;
+    let streams = Streams::new(config.server.streams_max(config.auth.mode));
+    let limits = Arc::new(config.server);
     let state = ApiState {
         services,
         authenticator,
         clock,
         bind,
-        cors_origins: CorsOrigins::new(&config.server.cors_origins),
+        cors_origins: CorsOrigins::new(&limits.cors_origins),
+        limits: Arc::clone(&limits),
+        streams,
         shutdown: shutdown.clone(),
         heartbeat: HEARTBEAT,
     };
@@ -53,5 +59,6 @@ pub(crate) async fn run(global: &Global, args: Api) -> Result<(), Failure> {
         let ready = ProcessReady { pid: std::process::id(), url: Some(url) };
         ready::write(&file, &ready).map_err(|error| Failure::unavailable("the ready file", &error))?;
     }
-    baton_api::serve(listener, baton_api::router(state), shutdown).await.map_err(|error| Failure::unavailable("serving", &error))
+    baton_api::serve(listener, baton_api::router(state), limits, shutdown).await;
+    Ok(())
 }

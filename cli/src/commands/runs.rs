@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use baton_core::events::{Followed, Frame};
+use baton_core::events::{Followed, Frame, StreamError};
 use baton_core::page::PageRequest;
 use baton_core::runs::RunFilter;
+use baton_core::{Principal, Services};
 use futures::StreamExt;
 
 use crate::args::{Global, RunsEvents, RunsGet, RunsList};
@@ -45,15 +46,7 @@ pub(crate) async fn why(global: &Global, args: RunsGet) -> Result<(), Failure> {
 pub(crate) async fn events(global: &Global, args: RunsEvents) -> Result<(), Failure> {
     let (services, principal) = services(global, &args.caller).await?;
     if args.follow {
-        let Followed::Stream(mut stream) = services.runs.follow(&principal, args.run, args.after).await? else { return Ok(()) };
-        while let Some(frames) = stream.next().await {
-            for frame in frames? {
-                if let Frame::Persisted { bytes, .. } = frame {
-                    render::event(&render::data_of(&bytes), global.json)?;
-                }
-            }
-        }
-        return Ok(());
+        return follow(&services, &principal, &args, global.json).await;
     }
     let mut after = args.after;
     loop {
@@ -64,6 +57,29 @@ pub(crate) async fn events(global: &Global, args: RunsEvents) -> Result<(), Fail
         match page.next_cursor.and_then(|cursor| cursor.parse().ok()) {
             Some(next) => after = Some(next),
             None => return Ok(()),
+        }
+    }
+}
+
+/// To the end of the run, however slow whoever reads it is.
+async fn follow(services: &Services, principal: &Principal, args: &RunsEvents, as_json: bool) -> Result<(), Failure> {
+    let mut after = args.after;
+    loop {
+        let Followed::Stream(mut stream) = services.runs.follow(principal, args.run, after).await? else { return Ok(()) };
+        loop {
+            match stream.next().await {
+                None => return Ok(()),
+                Some(Err(StreamError::Overflow)) => break,
+                Some(Err(StreamError::Failed(error))) => return Err(error.into()),
+                Some(Ok(frames)) => {
+                    for frame in frames {
+                        if let Frame::Persisted { sequence, bytes, .. } = frame {
+                            render::event(&render::data_of(&bytes), as_json)?;
+                            after = Some(sequence);
+                        }
+                    }
+                }
+            }
         }
     }
 }

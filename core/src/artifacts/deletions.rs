@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::artifacts::ArtifactStore;
 use crate::artifacts::store::{self, Queued};
-use crate::error::Error;
+use crate::error::{Error, chain};
 
 /// Deletions of one pass.
 const BATCH_MAX: i64 = 500;
@@ -43,7 +43,7 @@ impl ArtifactStore {
         let Queued { artifact_id, session_id, tenant_id } = queued;
         let answer = self.delete(&tenant_id, session_id, artifact_id).await;
         if let Err(error) = &answer {
-            tracing::warn!(%artifact_id, error = error as &dyn std::error::Error, "bytes were not deleted; trying again later");
+            tracing::warn!(%artifact_id, error = chain(error), "bytes were not deleted; trying again later");
         }
         (artifact_id, answer.is_ok())
     }

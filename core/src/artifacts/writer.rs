@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::artifacts::{NewArtifact, media};
 use crate::canonical;
+use crate::error::chain;
 use crate::tools::ReasonCode;
 
 /// Of one artifact: what a person still downloads at once. A run that loops fills a disk by this and no faster.
@@ -86,7 +87,7 @@ impl ArtifactWriter {
 
     /// The cause is for operators; a model learns that it did not work.
     fn failed(&self, error: &object_store::Error) -> ReasonCode {
-        tracing::warn!(artifact_id = %self.id, error = error as &dyn std::error::Error, "an artifact was not stored");
+        tracing::warn!(artifact_id = %self.id, error = chain(error), "an artifact was not stored");
         ReasonCode::ArtifactStorageError
     }
 }

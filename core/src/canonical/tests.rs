@@ -16,7 +16,7 @@ fn keys_are_sorted_by_code_point_and_white_space_goes() {
 }
 
 #[test]
-fn numbers_have_one_form() {
+fn case_j4_numbers_have_one_form() {
     check("[1.0, 1e2, 0.1, 1E-7, 1e21]", Ok("[1,100,0.1,1e-7,1e+21]"));
     check("123456789012345678901234567890", Ok("123456789012345678901234567890"));
     check("[9007199254740991, -9007199254740991]", Ok("[9007199254740991,-9007199254740991]"));
@@ -35,7 +35,7 @@ fn strings_are_composed_and_equal_keys_refused() {
 }
 
 #[test]
-fn nesting_is_bounded() {
+fn case_j7_nesting_is_bounded() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     check(&nested(DEPTH_MAX), Ok(&nested(DEPTH_MAX)));
     check(&nested(DEPTH_MAX + 1), Err(NotCanonical::TooDeep));

@@ -30,6 +30,9 @@ fn what_is_wrong_is_named() {
         ("[retention]\ndays = 0", "retention.days"),
         ("[retention]\ndays = \"30d\"", "days"),
         ("[artifacts]\nfolder = \"\"", "artifacts.folder"),
+        ("[server]\nmax_connections = 0", "server.max_connections"),
+        ("[server]\nheader_bytes_max = 100", "server.header_bytes_max"),
+        ("[server]\nbody_timeout = \"0s\"", "server"),
         ("[tools]\ndisable = []", "disable"),
         ("[demo]\neffects = \"x\"", "effects"),
     ] {
@@ -95,4 +98,11 @@ fn gate_a13_what_is_wrong_is_said_without_what_stands_there() {
         let error = load(&text).unwrap_err();
         assert!(!error.contains(PLANTED), "{text}: {error}");
     }
+}
+
+#[test]
+fn the_cap_of_streams_follows_the_mode_unless_it_is_set() {
+    assert_eq!(Server::default().streams_max(AuthMode::Dev), 10_000);
+    let server = Server { max_streams_per_principal: Some(7), ..Server::default() };
+    assert_eq!(server.streams_max(AuthMode::Dev), 7);
 }

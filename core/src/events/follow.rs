@@ -20,7 +20,16 @@ use crate::events::log;
 use crate::events::ring::{Following, Position};
 
 /// Frames that are ready together, in order; never empty.
-pub type EventStream = Pin<Box<dyn Stream<Item = Result<Vec<Frame>, Error>> + Send>>;
+pub type EventStream = Pin<Box<dyn Stream<Item = Result<Vec<Frame>, StreamError>> + Send>>;
+
+/// Why a stream breaks off before its end: its client resumes.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    #[error("the log is further ahead of the stream than it may be")]
+    Overflow,
+    #[error(transparent)]
+    Failed(#[from] Error),
+}
 
 /// The answer to a wish to follow.
 pub enum Followed {
@@ -45,13 +54,15 @@ pub(crate) struct Follow {
     hub: Hub,
     /// A thousand clients that return after a deploy must not exhaust the pool: so many pages are read at once.
     replays: Arc<Semaphore>,
+    /// Events that a stream which was up to date may fall behind.
+    max_lag: u32,
 }
 
 const REPLAYS_MAX: usize = 4;
 
 impl Follow {
-    pub(crate) fn new(pool: PgPool, hub: Hub) -> Self {
-        Self { pool, hub, replays: Arc::new(Semaphore::new(REPLAYS_MAX)) }
+    pub(crate) fn new(pool: PgPool, hub: Hub, max_lag: u32) -> Self {
+        Self { pool, hub, replays: Arc::new(Semaphore::new(REPLAYS_MAX)), max_lag }
     }
 
     pub(crate) async fn ready(&self) {
@@ -75,12 +86,18 @@ impl Follow {
         Box::pin(async_stream::try_stream! {
             let mut changes = feed.changes();
             let mut position = Position::at(cursor);
+            let mut was_live = false;
             loop {
                 changes.mark_unchanged();
                 let frames = match feed.after(position) {
                     Following::Frames(frames, next) => {
+                        was_live = true;
                         position = next;
                         frames
+                    }
+                    // Who had the ring and lost it has not been taking frames. One that replays is behind for a reason.
+                    Following::Behind if was_live && feed.head() - position.cursor > i64::from(follow.max_lag) => {
+                        Err(StreamError::Overflow)?
                     }
                     Following::Behind => {
                         let Some(frames) = follow.page(&feed, position.cursor).await? else { return };

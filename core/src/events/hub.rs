@@ -139,6 +139,11 @@ impl Feed {
         self.ring().after(position)
     }
 
+    /// The newest stored event that this process has read.
+    pub(super) fn head(&self) -> i64 {
+        self.ring().head()
+    }
+
     /// Notices every change of the ring from now on.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()

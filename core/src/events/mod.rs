@@ -8,7 +8,7 @@ pub(crate) mod log;
 mod ring;
 
 pub use event::*;
-pub use follow::{EventStream, Followed};
+pub use follow::{EventStream, Followed, StreamError};
 pub use frame::{Frame, MessageDelta};
 pub use hub::Hub;
 pub use log::StoredEvent;

@@ -1,5 +1,6 @@
 //! Runs: the durable execution of one user message.
 
+mod backlog;
 mod command;
 mod failure;
 mod input;
@@ -13,6 +14,7 @@ mod view;
 mod wait;
 mod why;
 
+pub(crate) use backlog::Backlog;
 pub use command::{DeliverInput, SubmitMessage, Submitted};
 pub use failure::{Failure, FailureReason};
 pub use limits::{LimitWishes, Limits};

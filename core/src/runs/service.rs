@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::clock::Clock;
 use crate::db;
-use crate::error::{Conflict, Error, Resource};
+use crate::error::{Cap, Conflict, Error, Resource};
 use crate::events::follow::Follow;
 use crate::events::{Followed, frame, log};
 use crate::execution::settle::{self, CancelOutcome};
@@ -19,6 +19,7 @@ use crate::idempotency::{self, Created, IdempotencyKey, KeyTtl};
 use crate::notify::{Hint, Notifier};
 use crate::page::{Cursor, Page, PageRequest, page};
 use crate::principal::Principal;
+use crate::runs::backlog::Backlog;
 use crate::runs::command::{SubmitMessage, Submitted};
 use crate::runs::status::RunStatus;
 use crate::runs::store::{self, Extent, NewRun, Submission, Unfinished};
@@ -37,6 +38,7 @@ pub struct RunService {
     pub(crate) key_ttl: KeyTtl,
     /// Whether a message for a run that waits for its user is the answer.
     pub(crate) route_input: bool,
+    pub(crate) backlog: Backlog,
     /// Of `tenant.max_running`, as workers heed it.
     pub(crate) tenant_max_running: Option<i32>,
     pub(crate) faults: Faults,
@@ -71,7 +73,7 @@ impl RunService {
     ///
     /// # Errors
     /// `NotFound` for the session, `Malformed`, `Conflict` (a run is unfinished, the session is closed, the key was used
-    /// otherwise). A failed submission keeps no key.
+    /// otherwise), `RateLimited`. A failed submission keeps no key.
     pub async fn submit(
         &self,
         principal: &Principal,
@@ -102,10 +104,17 @@ impl RunService {
     }
 
     async fn submit_new(&self, principal: &Principal, new: &NewRun<'_>) -> Result<Submitted, Error> {
+        if self.backlog_is_full(principal, new).await? {
+            return match self.replay(principal, new).await? {
+                Some(replayed) => Ok(replayed),
+                None => Err(self.session_missing_or(principal, new.session_id, Error::RateLimited(Cap::QueuedRuns)).await),
+            };
+        }
         let created = Submitted { run_id: new.id, session_id: new.session_id, status: RunStatus::Queued, replayed: false };
         for _ in 0..BUSY_TRIES_MAX {
             match db::repeat_when_lost(|| store::submit(&self.pool, principal, new)).await? {
                 Submission::Created { last_sequence } => {
+                    self.backlog.count(&principal.tenant_id);
                     self.notifier.send([Hint::Queue, Hint::Events { session_id: new.session_id, sequence: last_sequence }]);
                     return Ok(created);
                 }
@@ -144,7 +153,7 @@ impl RunService {
     }
 
     /// What the key had created, as it is now. None: there is no key, or nothing under it.
-    async fn replay(&self, principal: &Principal, new: &NewRun<'_>) -> Result<Option<Submitted>, Error> {
+    pub(super) async fn replay(&self, principal: &Principal, new: &NewRun<'_>) -> Result<Option<Submitted>, Error> {
         let Some(key) = new.key else { return Ok(None) };
         match idempotency::look_up(&self.pool, principal, key).await? {
             None => Ok(None),
@@ -158,7 +167,7 @@ impl RunService {
         }
     }
 
-    async fn session_missing_or(&self, principal: &Principal, session_id: Uuid, error: Error) -> Error {
+    pub(super) async fn session_missing_or(&self, principal: &Principal, session_id: Uuid, error: Error) -> Error {
         match sessions::store::owned_status(&self.pool, principal, session_id).await {
             Ok(None) => Error::NotFound(Resource::Session),
             Ok(Some(SessionStatus::Active)) if matches!(error, Error::Conflict(Conflict::SessionClosed)) => {

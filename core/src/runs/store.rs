@@ -29,9 +29,9 @@ pub(super) enum Submission {
     Created {
         last_sequence: i64,
     },
-    /// The key exists: look it up in a new statement.
+    /// The key came to exist meanwhile: look it up in a new statement.
     KeyExists,
-    /// The session is missing, foreign or closed: read which.
+    /// The key was known, or the session is missing, foreign or closed: read which.
     NoSession,
     /// The session has an unfinished run; nothing was left behind, the key neither.
     Busy,
@@ -52,6 +52,11 @@ pub(super) async fn submit(pool: &PgPool, principal: &Principal, new: &NewRun<'_
             SELECT s.id, s.tenant_id, s.principal_id
             FROM sessions s
             WHERE s.id = $1::uuid AND s.tenant_id = $2::text AND s.principal_id = $3::text AND s.status = 'ACTIVE'
+              -- The lock is a write: a key that is known already is answered without one.
+              AND ($18::text IS NULL OR NOT EXISTS (
+                SELECT 1 FROM idempotency_keys k
+                WHERE k.tenant_id = $2::text AND k.principal_id = $3::text AND k.key = $18::text
+              ))
             FOR NO KEY UPDATE
         ), key AS (
             -- Session before key, everywhere. A concurrent request with this key is waited for.

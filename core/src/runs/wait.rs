@@ -6,7 +6,7 @@ use futures::StreamExt;
 use uuid::Uuid;
 
 use crate::error::{Error, Resource};
-use crate::events::Frame;
+use crate::events::{Frame, StreamError};
 use crate::principal::Principal;
 use crate::runs::service::RunService;
 use crate::runs::store;
@@ -65,8 +65,12 @@ impl RunService {
                 return Ok(run);
             }
             while let Some(ready) = frames.next().await {
-                if ready?.iter().any(|frame| matches!(frame, Frame::Persisted { .. })) {
-                    break;
+                match ready {
+                    Ok(ready) if ready.iter().any(|frame| matches!(frame, Frame::Persisted { .. })) => break,
+                    Ok(_) => {}
+                    // As when the time is over: whoever waits asks again.
+                    Err(StreamError::Overflow) => return Ok(run),
+                    Err(StreamError::Failed(error)) => return Err(error),
                 }
             }
         }

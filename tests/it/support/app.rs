@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_api::{ApiState, Authenticator, Bind, CorsOrigins};
+use baton_api::{ApiState, Authenticator, Bind, CorsOrigins, Streams};
 use baton_core::agents;
 use baton_core::artifacts::ArtifactStore;
 use baton_core::clock::Clock;
@@ -236,18 +236,23 @@ async fn serve(
         AuthMode::Dev => Arc::new(TestAuthenticator),
         AuthMode::Jwt => baton_api::authenticator(&config.auth, &Bind::Loopback, clock).await.unwrap(),
     };
+    let limits = Arc::new(config.server.clone());
     let state = ApiState {
         services: services.clone(),
         authenticator,
         clock: clock.clone(),
         bind: Bind::Loopback,
         cors_origins: CorsOrigins::new(&config.server.cors_origins),
+        limits: Arc::clone(&limits),
+        streams: Streams::new(config.server.streams_max(config.auth.mode)),
         shutdown: shutdown.clone(),
         heartbeat: Duration::from_millis(500),
     };
     let server = tokio::spawn({
         let shutdown = shutdown.clone();
-        async move { baton_api::serve(listener, baton_api::router(state), shutdown).await.unwrap() }
+        async move {
+            baton_api::serve(listener, baton_api::router(state), limits, shutdown).await;
+        }
     });
     (services, url, shutdown, server)
 }

@@ -76,7 +76,7 @@ fn an_empty_body_closes_the_head_and_a_session_event_has_a_null_run() {
 }
 
 #[test]
-fn a_hostile_text_stays_inside_one_event() {
+fn case_c1_a_hostile_text_stays_inside_one_event() {
     let hostile = [
         "\r",
         "\n",
@@ -104,7 +104,7 @@ fn a_hostile_text_stays_inside_one_event() {
 
 /// The column of the type has no CHECK.
 #[test]
-fn a_hostile_type_cannot_forge_a_field() {
+fn case_c2_a_hostile_type_cannot_forge_a_field() {
     for name in ["run.queued\n\nid: 7", "a\"b", "run.queued\r", "\u{2028}"] {
         let frame = persisted(SESSION, &event(name, Some(RUN), "{}"));
         let parsed = parse(frame.bytes());
