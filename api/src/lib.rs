@@ -17,6 +17,7 @@ mod host;
 mod json;
 mod linger;
 mod list;
+mod openapi;
 mod range;
 mod request_id;
 mod routes;
@@ -31,6 +32,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 pub use access::{Access, Route, Takes};
 pub use auth::{Authenticator, DevAuthenticator, authenticator};
 pub use host::{Bind, Refusal};
+pub use openapi::{document, document_yaml, errors_reference};
 pub use serve::serve;
 pub use sse::HEARTBEAT;
 pub use state::ApiState;
@@ -50,7 +52,7 @@ pub fn router(state: ApiState) -> Router {
 
 /// What is registered, for whoever compares it with what is documented or tested.
 pub fn table() -> Vec<Route> {
-    routes::all().into_table()
+    routes::all().into_documented().into_iter().map(|documented| documented.route).collect()
 }
 
 #[cfg(test)]

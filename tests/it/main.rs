@@ -26,6 +26,8 @@ mod execution_kill;
 mod execution_waiting;
 mod migrations;
 mod notifications_off;
+mod openapi;
+mod openapi_files;
 mod questions;
 mod queue_cases;
 mod runs_cancel;

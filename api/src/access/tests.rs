@@ -23,16 +23,24 @@ fn the_table_holds_what_is_registered() {
         [
             "GET /health/live public Nothing",
             "GET /health/ready public Nothing",
+            "GET /openapi.json session.read Nothing",
             "POST /v1/sessions session.write Json",
             "GET /v1/sessions/{session_id} session.read Nothing",
             "POST /v1/sessions/{session_id}/messages run.write Json",
+            "GET /v1/runs run.read Nothing",
             "GET /v1/runs/{run_id} run.read Nothing",
+            "GET /v1/runs/{run_id}/why run.read Nothing",
             "GET /v1/runs/{run_id}/events run.read Nothing",
             "POST /v1/runs/{run_id}/cancel run.cancel Nothing",
             "POST /v1/runs/{run_id}/input run.write Json",
             "GET /v1/approvals approval.read Nothing",
             "GET /v1/approvals/{approval_id} approval.read Nothing",
             "POST /v1/approvals/{approval_id}/resolve approval.resolve Json",
+            "GET /v1/artifacts/{artifact_id} artifact.read Nothing",
+            "GET /v1/artifacts/{artifact_id}/content artifact.read Nothing",
+            "GET /v1/agents agent.read Nothing",
+            "GET /v1/agents/{agent_id} agent.read Nothing",
+            "GET /v1/queue operator.read Nothing",
         ]
     );
 }
