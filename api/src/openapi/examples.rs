@@ -7,7 +7,6 @@ pub(super) const SESSION_ID: &str = "01932f6e-0c4a-7c3e-9f0a-5f0d7c1b2a10";
 pub(super) const RUN_ID: &str = "01932f6e-1d5b-7a8f-8e1b-6a1e8d2c3b21";
 pub(super) const APPROVAL_ID: &str = "01932f6e-2e6c-7b9a-9d2c-7b2f9e3d4c32";
 pub(super) const ARTIFACT_ID: &str = "01932f6e-3f7d-7cab-8c3d-8c3faf4e5d43";
-pub(super) const QUESTION_ID: &str = "01932f6e-4a8e-7dbc-9b4e-9d4fbf5f6e54";
 pub(super) const WORKER_ID: &str = "01932f6d-5b9f-7ecd-8a5f-ae5fcf6a7f65";
 pub(super) const REQUEST_ID: &str = "01932f6e-6cab-7fde-996a-bf6adf7b8a76";
 pub(super) const SHA256: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";

@@ -88,7 +88,7 @@ pub(crate) fn cancel() -> Operation {
 }
 
 pub(crate) fn input() -> Operation {
-    let body = json!({"content": examples::content("yes"), "question_id": examples::QUESTION_ID});
+    let body = json!({"content": examples::content("yes")});
     Operation::new("runs", "deliverInput", "Answer what a run has asked its user")
         .about("The same answer again is a success. Without a `question_id` it is for the run's newest question.")
         .body(one::<DeliverInput>(), body)
