@@ -1,6 +1,6 @@
 """Plays a client of the document against a real server: `agentctl dev`, with its own database, API and worker.
 
-Usage: run.py AGENTCTL [EXAMPLES]. To be run with the Python that has schemathesis.
+Usage: run.py AGENTCTL [SECONDS]. To be run with the Python that has schemathesis.
 """
 
 import json
@@ -16,15 +16,16 @@ import requests
 
 HERE = pathlib.Path(__file__).parent
 SEED = "1"
-# Of each phase, for all operations together.
+# For all operations together. What is left of the time goes to more of them, and to scenarios that follow links.
 EXAMPLES = 2000
+SECONDS = 100
 SECONDS_MAX = 240
 START_SECONDS_MAX = 60
 
 
 def main() -> int:
     agentctl = pathlib.Path(sys.argv[1]).resolve()
-    examples = int(sys.argv[2]) if len(sys.argv) > 2 else EXAMPLES
+    seconds = sys.argv[2] if len(sys.argv) > 2 else str(SECONDS)
     with tempfile.TemporaryDirectory(prefix="baton-schemathesis-") as folder:
         os.chmod(folder, 0o755)  # the database's user passes through it
         ready = pathlib.Path(folder, "ready.json")
@@ -32,20 +33,21 @@ def main() -> int:
         server = subprocess.Popen(command, cwd=HERE.parent.parent, stdout=subprocess.DEVNULL)
         try:
             url = json.loads(eventually(lambda: ready.exists() and ready.read_text(), server))["url"]
-            return check(url, folder, examples, written_artifact(url, server))
+            return check(url, folder, seconds, written_artifact(url, server))
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(30)
 
 
-def check(url: str, folder: str, examples: int, artifact_id: str) -> int:
+def check(url: str, folder: str, seconds: str, artifact_id: str) -> int:
     """The exit code of schemathesis; 0 where nothing that it asked for was answered otherwise than documented."""
     operations = sum(len(methods) for methods in requests.get(f"{url}/openapi.json", timeout=10).json()["paths"].values())
     config = pathlib.Path(folder, "schemathesis.toml")
-    config.write_text((HERE / "schemathesis.toml").read_text().replace("ARTIFACT_ID", artifact_id))
+    settings = (HERE / "schemathesis.toml").read_text().replace("ARTIFACT_ID", artifact_id)
+    config.write_text(settings.replace("EXAMPLES", str(-(-EXAMPLES // operations))))
     command = [
         pathlib.Path(sys.executable).with_name("schemathesis"), "--config-file", config,
-        "run", f"{url}/openapi.json", "--seed", SEED, "--max-examples", str(-(-examples // operations)), "--no-color",
+        "run", f"{url}/openapi.json", "--seed", SEED, "--max-time", seconds, "--no-color",
     ]
     return subprocess.run(command, cwd=folder, timeout=SECONDS_MAX).returncode
 

@@ -8,6 +8,6 @@ use crate::openapi::schemas::one;
 
 pub(crate) fn get() -> Operation {
     Operation::new("operators", "getQueue", "How much waits, for how long, and who is there to take it")
-        .about("Runs are those of the caller's tenant; workers are everybody's, 1,000 of them at most.")
+        .about("Runs of strangers are not counted; workers are everybody's, 1,000 of them at most.")
         .answer(Answer::new(200, "The queue.").json(one::<QueueView>(), examples::queue()))
 }

@@ -61,7 +61,12 @@ pub(crate) fn events() -> Operation {
     let cursor = json!({"type": "string", "pattern": "^[ \t]*(-1|[0-9]{1,20})?[ \t]*$"});
     Operation::new("runs", "listRunEvents", "The events of a run: a stream, or pages")
         .about(events::STREAM)
-        .header("Last-Event-ID", &cursor, "Streams only: the last event that the client has. Empty or -1: from the start.")
+        // Without the form of a cursor: a page does not look at it.
+        .header(
+            "Last-Event-ID",
+            &json!({"type": "string"}),
+            "Streams only: the last event that the client has. Empty or -1: from the start.",
+        )
         .query("last_event_id", &cursor, "Streams only: the same, for a client that cannot set the header, which wins.")
         .query("after", &cursor, "Pages only: the last sequence of the page before.")
         .query(
