@@ -18,6 +18,16 @@ sqlx:
     touch core/src/lib.rs
     cargo run -q -p baton-devdb --example with -- env SQLX_OFFLINE=false SQLX_OFFLINE_DIR="$PWD/.sqlx" cargo check -q -p baton-core
 
+# Writes what the code generates: openapi.yaml and docs/reference/errors.md.
+generate:
+    BATON_WRITE=1 cargo test -q -p agentctl --test it openapi_files
+
+# Plays a client of the document against a real server, with generated requests.
+fuzz-api SECONDS="100":
+    cargo build -p agentctl
+    [ -x target/schemathesis/bin/schemathesis ] || { python3 -m venv target/schemathesis && target/schemathesis/bin/pip install -q "schemathesis==4.32.5"; }
+    RUST_LOG=error target/schemathesis/bin/python tests/schemathesis/run.py target/debug/agentctl {{SECONDS}}
+
 fmt:
     cargo fmt --all
 

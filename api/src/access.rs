@@ -1,4 +1,5 @@
-//! Who may call what. A route cannot be registered without saying so: its handler is only reachable through its gate.
+//! Who may call what, and how that is documented. A route cannot be registered without either: its handler is only reachable
+//! through its gate.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,6 +14,7 @@ use baton_core::{Error, Scope};
 
 use crate::body;
 use crate::error::ApiError;
+use crate::openapi::{Documented, Operation};
 use crate::state::ApiState;
 
 /// What a caller needs.
@@ -47,12 +49,18 @@ pub struct Route {
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     router: Router<ApiState>,
-    table: Vec<Route>,
+    table: Vec<Documented>,
 }
 
 impl Routes {
-    pub(crate) fn public<T: 'static>(self, method: Method, path: &'static str, handler: impl Handler<T, ApiState>) -> Self {
-        self.register(Route { method, path, access: Access::Public, takes: Takes::Nothing }, handler)
+    pub(crate) fn public<T: 'static>(
+        self,
+        method: Method,
+        path: &'static str,
+        handler: impl Handler<T, ApiState>,
+        operation: fn() -> Operation,
+    ) -> Self {
+        self.register(Route { method, path, access: Access::Public, takes: Takes::Nothing }, handler, operation)
     }
 
     /// For whoever has a credential, and without a body.
@@ -61,8 +69,9 @@ impl Routes {
         method: Method,
         path: &'static str,
         handler: impl Handler<T, ApiState>,
+        operation: fn() -> Operation,
     ) -> Self {
-        self.register(Route { method, path, access: Access::Authenticated, takes: Takes::Nothing }, handler)
+        self.register(Route { method, path, access: Access::Authenticated, takes: Takes::Nothing }, handler, operation)
     }
 
     pub(crate) fn guarded<T: 'static>(
@@ -72,14 +81,15 @@ impl Routes {
         scope: Scope,
         takes: Takes,
         handler: impl Handler<T, ApiState>,
+        operation: fn() -> Operation,
     ) -> Self {
-        self.register(Route { method, path, access: Access::Scope(scope), takes }, handler)
+        self.register(Route { method, path, access: Access::Scope(scope), takes }, handler, operation)
     }
 
-    fn register<T: 'static>(mut self, route: Route, handler: impl Handler<T, ApiState>) -> Self {
+    fn register<T: 'static>(mut self, route: Route, handler: impl Handler<T, ApiState>, operation: fn() -> Operation) -> Self {
         let filter = MethodFilter::try_from(route.method.clone()).expect("routes are registered with the methods of HTTP only");
         self.router = self.router.route(route.path, on(filter, Gate { access: route.access, takes: route.takes, handler }));
-        self.table.push(route);
+        self.table.push(Documented { route, operation });
         self
     }
 
@@ -87,7 +97,7 @@ impl Routes {
         self.router
     }
 
-    pub(crate) fn into_table(self) -> Vec<Route> {
+    pub(crate) fn into_documented(self) -> Vec<Documented> {
         self.table
     }
 }

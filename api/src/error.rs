@@ -81,7 +81,7 @@ pub(crate) fn log(error: &Error) {
 }
 
 /// The table of domain.md: exhaustive, so that a new code does not compile without its status.
-const fn status(code: Code) -> StatusCode {
+pub(crate) const fn status(code: Code) -> StatusCode {
     match code {
         Code::MalformedRequest => StatusCode::BAD_REQUEST,
         Code::AuthenticationError => StatusCode::UNAUTHORIZED,

@@ -24,11 +24,27 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<Parsed<T>, Prob
     if !matches!(value, Value::Object(_)) {
         return Err(at_root("a JSON object".into()));
     }
-    let command = serde_path_to_error::deserialize(value).map_err(|error| Problem {
+    let command = serde_path_to_error::deserialize(counted(value)).map_err(|error| Problem {
         path: pointer(error.path()),
         message: error.inner().to_string().chars().take(MESSAGE_CHARS_MAX).collect(),
     })?;
     Ok(Parsed { command, canonical_text })
+}
+
+/// JSON has one kind of number, in which `3.0` is 3; Rust has two. Beyond 2^53 a number that is written with a point is no count.
+fn counted(value: Value) -> Value {
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            Some(count) if number.as_i64().is_none() && count.fract() == 0.0 && count.abs() < EXACT_MAX => {
+                Value::from(count as i64)
+            }
+            _ => Value::Number(number),
+        },
+        Value::Array(items) => items.into_iter().map(counted).collect(),
+        Value::Object(members) => members.into_iter().map(|(name, value)| (name, counted(value))).collect(),
+        other => other,
+    }
 }
 
 /// A JSON pointer (RFC 6901), as far as serde knows the way.

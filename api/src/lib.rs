@@ -21,6 +21,7 @@ mod in_time;
 mod json;
 mod linger;
 mod list;
+mod openapi;
 mod range;
 mod request_id;
 mod routes;
@@ -40,6 +41,7 @@ pub use access::{Access, Route, Takes};
 pub use auth::{Authenticator, NoAuthenticator, authenticator};
 pub use cors::CorsOrigins;
 pub use host::{Bind, Refusal};
+pub use openapi::{document, document_yaml, errors_reference};
 pub use serve::serve;
 pub use sse::HEARTBEAT;
 pub use state::ApiState;
@@ -63,7 +65,7 @@ pub fn router(state: ApiState) -> Router {
 
 /// What is registered, for whoever compares it with what is documented or tested.
 pub fn table() -> Vec<Route> {
-    routes::all().into_table()
+    routes::all().into_documented().into_iter().map(|documented| documented.route).collect()
 }
 
 #[cfg(test)]

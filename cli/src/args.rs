@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Worker(Worker),
     /// Bring the database's schema up to this version
     Migrate(Migrate),
+    /// Print the OpenAPI document of the HTTP API
+    Openapi,
     /// Send a message and follow the run to its end
     Run(Run),
     /// Get what runs have produced

@@ -11,8 +11,8 @@ pub struct UnknownWord {
 macro_rules! closed_set {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$variant_meta])* $variant,)* }
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, utoipa::ToSchema)]
+        pub enum $name { $($(#[$variant_meta])* #[schema(rename = $text)] $variant,)* }
 
         impl $name {
             pub const ALL: &[Self] = &[$(Self::$variant,)*];

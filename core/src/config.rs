@@ -105,12 +105,16 @@ pub struct Worker {
 }
 
 /// Runs executed at once. They are waits, not threads. The first three are floors, never lent; `shared` is open to all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slots {
+    #[schema(required)]
     pub interactive: u16,
+    #[schema(required)]
     pub r#async: u16,
+    #[schema(required)]
     pub maintenance: u16,
+    #[schema(required)]
     pub shared: u16,
 }
 

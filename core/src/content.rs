@@ -2,6 +2,7 @@
 
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
+use utoipa::ToSchema;
 
 use crate::error::Problem;
 
@@ -11,10 +12,13 @@ pub const BLOCKS_MAX: usize = 32;
 pub const CONTENT_BYTES_MAX: usize = 200_000;
 
 /// One block. A new kind is a new variant.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ContentBlock {
-    Text { text: String },
+    Text {
+        #[schema(min_length = 1, pattern = r"^[^\x00]*$")]
+        text: String,
+    },
 }
 
 impl Serialize for ContentBlock {

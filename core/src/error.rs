@@ -143,7 +143,7 @@ pub enum Conflict {
 }
 
 /// One thing that is wrong with a request: where (a JSON pointer, a header or a parameter) and what.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Problem {
     pub path: String,
     pub message: String,

@@ -26,6 +26,7 @@ pub mod policy;
 pub mod principal;
 pub mod queue;
 pub mod runs;
+mod schema;
 pub mod scope;
 mod services;
 pub mod sessions;

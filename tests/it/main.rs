@@ -32,6 +32,8 @@ mod execution_kill;
 mod execution_waiting;
 mod migrations;
 mod notifications_off;
+mod openapi;
+mod openapi_files;
 mod pages;
 mod questions;
 mod queue_cases;

@@ -20,6 +20,10 @@ fn limits_are_numbers() {
     let text = br#"{"content":[{"type":"text","text":"a"}],"limits":{"max_steps":3,"max_input_tokens":20000000000,"max_cost_usd":"0.5"}}"#;
     let limits = parse::<SubmitMessage>(text).unwrap().command.limits;
     assert_eq!((limits.max_steps, limits.max_input_tokens), (Some(3), Some(20_000_000_000)));
+    let whole =
+        parse::<SubmitMessage>(br#"{"content":[],"limits":{"max_steps":3.0,"max_tool_calls":1e2}}"#).unwrap().command.limits;
+    assert_eq!((whole.max_steps, whole.max_tool_calls), (Some(3), Some(100)));
+    assert_eq!(problem::<SubmitMessage>(r#"{"content":[],"limits":{"max_steps":0.5}}"#).0, "/limits/max_steps");
     assert_eq!(problem::<SubmitMessage>(r#"{"content":[],"limits":{"max_steps":1e99}}"#).0, "/limits/max_steps");
 }
 

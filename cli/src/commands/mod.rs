@@ -6,6 +6,7 @@ pub(crate) mod artifacts;
 mod ask;
 pub(crate) mod dev;
 pub(crate) mod migrate;
+pub(crate) mod openapi;
 pub(crate) mod queue;
 pub(crate) mod run;
 pub(crate) mod runs;

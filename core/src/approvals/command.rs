@@ -1,6 +1,7 @@
 //! What a person decides about an approval.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::approvals::view::ApprovalStatus;
 use crate::closed_set::closed_set;
@@ -37,12 +38,13 @@ impl From<Verdict> for Decision {
 }
 
 /// A decision. Who decides is the caller, whatever a body says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResolveApproval {
     pub decision: Verdict,
     /// At most 1,000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 1_000, pattern = r"^[^\x00]*$")]
     pub reason: Option<String>,
 }
 

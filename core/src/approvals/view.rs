@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::closed_set::closed_set;
@@ -34,7 +35,7 @@ impl ApprovalStatus {
     }
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct ApprovalView {
     pub id: Uuid,
     pub run_id: Uuid,
@@ -44,6 +45,7 @@ pub struct ApprovalView {
     /// One line for people.
     pub action_summary: String,
     /// The stored canonical text, byte for byte: what will run.
+    #[schema(value_type = Object)]
     pub arguments: Box<RawValue>,
     pub risk: Risk,
     /// Why a person is asked.
@@ -53,8 +55,11 @@ pub struct ApprovalView {
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339::option")]
+    #[schema(required)]
     pub resolved_at: Option<OffsetDateTime>,
     /// The person who decided; null where nobody did.
+    #[schema(required)]
     pub resolved_by: Option<String>,
+    #[schema(required)]
     pub decision: Option<Decision>,
 }

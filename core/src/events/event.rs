@@ -8,11 +8,14 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::OffsetDateTime;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use crate::closed_set::closed_set;
 use crate::content::ContentBlock;
 use crate::runs::{Failure, Priority, RequeueCause, ResumeCause, Usage};
+use crate::schema;
 
 /// Bytes of a body; the schema's CHECK says the same.
 pub const BODY_BYTES_MAX: usize = 256 * 1024;
@@ -52,6 +55,12 @@ macro_rules! events {
             pub fn body(&self) -> String {
                 let text = match self { $(Self::$variant(body) => serde_json::to_string(body),)* };
                 text.expect("bodies hold only strings, numbers, lists and objects with string keys")
+            }
+
+            /// The type of each event with the schema of its body, for the document of the API.
+            pub fn schemas(components: &mut Vec<(String, RefOr<Schema>)>) -> Vec<(EventType, RefOr<Schema>)> {
+                $(<$body>::schemas(components);)*
+                vec![$((EventType::$variant, <$body>::schema()),)*]
             }
 
             /// # Errors
@@ -116,55 +125,60 @@ impl EventType {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionCreated {
     pub agent_id: String,
     pub agent_version: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UserMessageCreated {
     pub content: Vec<ContentBlock>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunQueued {
     pub priority: Priority,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunResumed {
     pub after: ResumeCause,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunRequeued {
     pub cause: RequeueCause,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunCancelRequested {
     pub requested_by: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ModelRequestStarted {
+    #[schema(minimum = 1)]
     pub attempt: u32,
     pub model: String,
     pub provider: String,
+    #[schema(minimum = 1)]
     pub step: u32,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ModelResponseCompleted {
+    #[schema(minimum = 1)]
     pub attempt: u32,
     /// US dollars; null where the call is unpriced.
+    #[schema(required, schema_with = schema::usd_or_null)]
     pub cost_usd: Option<Decimal>,
     pub message_index: u32,
+    #[schema(minimum = 1)]
     pub step: u32,
     pub stop: Stop,
     pub text: String,
@@ -187,7 +201,7 @@ closed_set! {
 }
 
 /// A call as the model asked for it. Identifier and arguments are the provider's, byte for byte.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ToolCall {
     pub arguments_raw: String,
     pub call_id: String,
@@ -196,43 +210,53 @@ pub struct ToolCall {
 }
 
 /// Tokens of one call of a model, by class of price. `cached` and `cache_write` are parts of `input`, `reasoning` of `output`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TokenUsage {
+    #[schema(required, minimum = 0)]
     pub cache_write_input_tokens: i64,
+    #[schema(required, minimum = 0)]
     pub cached_input_tokens: i64,
+    #[schema(required, minimum = 0)]
     pub input_tokens: i64,
+    #[schema(required, minimum = 0)]
     pub output_tokens: i64,
+    #[schema(required, minimum = 0)]
     pub reasoning_tokens: i64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ModelResponseFailed {
+    #[schema(minimum = 1)]
     pub attempt: u32,
     pub code: String,
     pub retryable: bool,
+    #[schema(minimum = 1)]
     pub step: u32,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AssistantMessageCompleted {
     pub content: Vec<ContentBlock>,
     pub message_index: u32,
+    #[schema(minimum = 1)]
     pub step: u32,
     pub truncated: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ToolCallProposed {
     /// Null where the model's text was not a JSON object.
+    #[schema(value_type = Option<Object>, required)]
     pub arguments: Value,
     pub call_id: String,
     pub invocation_id: Uuid,
     pub name: String,
+    #[schema(minimum = 1)]
     pub step: u32,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ToolCallDecided {
     pub call_id: String,
     pub invocation_id: Uuid,
@@ -240,15 +264,16 @@ pub struct ToolCallDecided {
     pub reason_code: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ToolCallMarked {
     pub call_id: String,
     pub invocation_id: Uuid,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ToolCallCompleted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub artifact_id: Option<Uuid>,
     pub call_id: String,
     pub invocation_id: Uuid,
@@ -256,7 +281,7 @@ pub struct ToolCallCompleted {
     pub truncated: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ToolCallFailed {
     pub call_id: String,
     pub invocation_id: Uuid,
@@ -264,7 +289,7 @@ pub struct ToolCallFailed {
     pub reason_code: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ApprovalRequested {
     pub approval_id: Uuid,
     pub call_id: String,
@@ -274,11 +299,12 @@ pub struct ApprovalRequested {
     pub tool_name: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ApprovalResolved {
     pub approval_id: Uuid,
     pub decision: Decision,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub resolved_by: Option<String>,
 }
 
@@ -292,28 +318,30 @@ closed_set! {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ApprovalInvalidated {
     pub approval_id: Uuid,
     pub reason: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ArtifactCreated {
     pub artifact_id: Uuid,
     pub media_type: String,
     pub name: String,
+    #[schema(minimum = 0)]
     pub size_bytes: i64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunWaitingForApproval {
     pub approval_ids: Vec<Uuid>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunWaitingForUser {
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub choices: Option<Vec<String>>,
     #[serde(with = "time::serde::rfc3339")]
     pub expires_at: OffsetDateTime,
@@ -321,18 +349,18 @@ pub struct RunWaitingForUser {
     pub question_id: Uuid,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UserInputDelivered {
     pub content: Vec<ContentBlock>,
     pub question_id: Uuid,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunEnded {
     pub usage: Usage,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunFailed {
     pub failure: Failure,
     pub usage: Usage,

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use time::format_description::well_known::Rfc3339;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::events::event::EventType;
@@ -84,7 +85,7 @@ fn name(event: &StoredEvent) -> String {
 }
 
 /// A piece of what a model says or thinks; never stored, and `offset` shows a gap.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MessageDelta {
     pub run_id: Uuid,
     pub step: u32,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::content::{self, ContentBlock};
@@ -9,17 +10,21 @@ use crate::error::{Error, Problem};
 use crate::json_object;
 use crate::runs::limits::LimitWishes;
 use crate::runs::status::{Priority, RunStatus};
+use crate::schema;
 
 /// A message for a session, which becomes a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubmitMessage {
+    #[schema(min_items = 1, max_items = 32)]
     pub content: Vec<ContentBlock>,
     #[serde(default)]
     pub limits: LimitWishes,
     #[serde(default = "interactive")]
+    #[schema(schema_with = schema::wished_priority)]
     pub priority: Priority,
     #[serde(default)]
+    #[schema(value_type = Object)]
     pub metadata: Map<String, Value>,
     /// The submitter's trace, so that the worker's spans join it; not part of the body.
     #[serde(skip)]
@@ -58,9 +63,10 @@ impl SubmitMessage {
 }
 
 /// An answer of the user to what a run has asked.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeliverInput {
+    #[schema(min_items = 1, max_items = 32)]
     pub content: Vec<ContentBlock>,
     /// None: the newest question of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,7 +74,7 @@ pub struct DeliverInput {
 }
 
 /// The answer to a submission, or to the delivery of input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Submitted {
     pub run_id: Uuid,
     pub session_id: Uuid,

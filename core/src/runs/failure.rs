@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 
 use crate::closed_set::closed_set;
 
@@ -48,13 +49,14 @@ impl FailureReason {
 }
 
 /// The failure of a run as clients see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Failure {
     pub message: String,
     #[serde(with = "time::serde::rfc3339")]
     pub occurred_at: OffsetDateTime,
     pub reason: FailureReason,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 1)]
     pub step: Option<u32>,
 }
 

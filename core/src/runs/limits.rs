@@ -2,22 +2,31 @@
 
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::error::Problem;
+use crate::schema;
 
 /// An agent's limits; a request's wish above its agent's is clamped to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
+    #[schema(required, minimum = 1)]
     pub max_steps: i32,
+    #[schema(required, minimum = 1)]
     pub max_model_calls: i32,
+    #[schema(required, minimum = 0)]
     pub max_tool_calls: i32,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 1)]
     pub max_input_tokens: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 1)]
     pub max_output_tokens: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::usd)]
     pub max_cost_usd: Option<Decimal>,
+    #[schema(required, minimum = 1)]
     pub deadline_seconds: i32,
 }
 
@@ -39,15 +48,23 @@ impl Default for Limits {
 }
 
 /// What a request wants instead of its agent's limits. Absent: the agent's.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitWishes {
+    #[schema(minimum = 1, maximum = 2_147_483_647)]
     pub max_steps: Option<i32>,
+    #[schema(minimum = 1, maximum = 2_147_483_647)]
     pub max_model_calls: Option<i32>,
+    #[schema(minimum = 0, maximum = 2_147_483_647)]
     pub max_tool_calls: Option<i32>,
+    #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807_i64)]
     pub max_input_tokens: Option<i64>,
+    #[schema(minimum = 1, maximum = 9_223_372_036_854_775_807_i64)]
     pub max_output_tokens: Option<i64>,
+    /// More than zero.
+    #[schema(schema_with = schema::wished_usd)]
     pub max_cost_usd: Option<Decimal>,
+    #[schema(minimum = 1, maximum = 2_147_483_647)]
     pub deadline_seconds: Option<i32>,
 }
 

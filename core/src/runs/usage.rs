@@ -2,20 +2,30 @@
 
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::events::TokenUsage;
+use crate::schema;
 
 /// Totals over the run, failed attempts included. Keys in code point order: SQL writes the same object (`run_usage`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Usage {
+    #[schema(minimum = 0)]
     pub cache_write_input_tokens: i64,
+    #[schema(minimum = 0)]
     pub cached_input_tokens: i64,
     /// US dollars; null before the first charge and wherever a charged call was unpriced.
+    #[schema(required, schema_with = schema::usd_or_null)]
     pub cost_usd: Option<Decimal>,
+    #[schema(minimum = 0)]
     pub input_tokens: i64,
+    #[schema(minimum = 0)]
     pub model_calls: i32,
+    #[schema(minimum = 0)]
     pub output_tokens: i64,
+    #[schema(minimum = 0)]
     pub reasoning_tokens: i64,
+    #[schema(minimum = 0)]
     pub tool_calls: i32,
 }
 

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use sqlx::PgPool;
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::closed_set::closed_set;
@@ -26,7 +27,7 @@ closed_set! {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct WhyView {
     pub status: RunStatus,
     pub because: Because,
@@ -34,13 +35,17 @@ pub struct WhyView {
     pub since: OffsetDateTime,
     /// When it changes by itself, at the latest.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub until: Option<OffsetDateTime>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false, min_items = 1)]
     pub approval_ids: Vec<Uuid>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub question_id: Option<Uuid>,
     /// When the worker that executes it was heard of last.
     #[serde(with = "time::serde::rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub worker_seen_at: Option<OffsetDateTime>,
     /// What happens next, as a sentence.
     pub next: &'static str,

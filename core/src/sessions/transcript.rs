@@ -3,6 +3,7 @@
 use serde::Serialize;
 use sqlx::PgPool;
 use time::OffsetDateTime;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::closed_set::closed_set;
@@ -31,9 +32,10 @@ closed_set! {
     }
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct TranscriptItem {
     /// Of the event; the order of a transcript.
+    #[schema(minimum = 1)]
     pub sequence: i64,
     pub run_id: Uuid,
     pub role: TranscriptRole,

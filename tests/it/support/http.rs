@@ -5,6 +5,7 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::contract::{self, Answered};
 use super::wait::eventually;
 
 /// Who asks, where the test's authenticator answers.
@@ -158,9 +159,15 @@ pub(crate) fn id(value: &Value) -> Uuid {
     value.as_str().unwrap().parse().unwrap()
 }
 
+/// Sends a request, and holds what is answered to the document.
 async fn answer(request: RequestBuilder) -> (StatusCode, Value) {
-    let response = request.send().await.unwrap();
-    let status = response.status();
-    let text = response.text().await.unwrap();
-    (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    let (client, request) = request.build_split();
+    let request = request.unwrap();
+    let (method, path) = (request.method().clone(), request.url().path().to_owned());
+    let response = client.execute(request).await.unwrap();
+    let (status, headers) = (response.status(), response.headers().clone());
+    let body = response.bytes().await.unwrap();
+    let answered = Answered { method: method.as_str(), path: &path, status: status.as_u16(), headers: &headers, body: &body };
+    contract::hold(&answered);
+    (status, serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into()))
 }

@@ -2,6 +2,7 @@
 
 mod app;
 mod audit;
+pub(crate) mod contract;
 mod database;
 mod everything;
 mod http;
