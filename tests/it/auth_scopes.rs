@@ -98,7 +98,7 @@ async fn case_i12_each_route_asks_for_its_own_scope() {
             Access::Public => assert_eq!(status(&app.http).await, StatusCode::OK, "{path}"),
             Access::Authenticated => {
                 assert_eq!(status(&app.http).await, StatusCode::UNAUTHORIZED, "{path}");
-                assert_eq!(status(&nothing).await, StatusCode::NO_CONTENT, "{path}");
+                assert!(status(&nothing).await.is_success(), "{path}");
             }
             Access::Scope(scope) => {
                 assert_eq!(status(&app.http).await, StatusCode::UNAUTHORIZED, "{path}");
