@@ -33,10 +33,9 @@ async fn a_database_that_is_frozen_or_gone_is_503_and_never_a_hang() {
         [reading, creating, submission.clone()]
     };
 
-    let frozen = processes(cluster.socket_dir());
-    signal(&frozen, Signal::SIGSTOP);
+    let frozen = Frozen::new(processes(cluster.socket_dir()));
     all_unavailable(&app.http, requests()).await;
-    signal(&frozen, Signal::SIGCONT);
+    drop(frozen);
     eventually("the thawed database answers", || async {
         (app.http.get("/health/ready").await.0 == StatusCode::OK).then_some(())
     })
@@ -85,8 +84,25 @@ fn processes(socket_dir: &Path) -> Vec<Pid> {
     std::iter::once(postmaster).chain(children).map(Pid::from_raw).collect()
 }
 
-fn signal(processes: &[Pid], signal: Signal) {
-    for pid in processes {
-        let _ = kill(*pid, signal); // fails where it has ended since
+/// Processes that stand still until this is dropped: one that a failed test forgot would stand for ever.
+struct Frozen(Vec<Pid>);
+
+impl Frozen {
+    fn new(processes: Vec<Pid>) -> Self {
+        let frozen = Self(processes);
+        frozen.signal(Signal::SIGSTOP);
+        frozen
+    }
+
+    fn signal(&self, signal: Signal) {
+        for pid in &self.0 {
+            let _ = kill(*pid, signal); // fails where it has ended since
+        }
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        self.signal(Signal::SIGCONT);
     }
 }
