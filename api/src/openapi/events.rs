@@ -28,6 +28,11 @@ pub(super) fn stream_example() -> Value {
     format!("retry: 1200\n: open\n\nid: 3\nevent: run.queued\ndata: {event}\n\n").into()
 }
 
+/// Where a client has come to in a log.
+pub(super) fn cursor() -> Value {
+    json!({"type": "string", "pattern": "^[ \t]*(-1|[0-9]{1,20})?[ \t]*$"})
+}
+
 /// A page of a run's log.
 pub(super) fn event_page() -> Described {
     Described(|components| {

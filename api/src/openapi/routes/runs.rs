@@ -58,7 +58,7 @@ pub(crate) fn why() -> Operation {
 }
 
 pub(crate) fn events() -> Operation {
-    let cursor = json!({"type": "string", "pattern": "^[ \t]*(-1|[0-9]{1,20})?[ \t]*$"});
+    let cursor = events::cursor();
     Operation::new("runs", "listRunEvents", "The events of a run: a stream, or pages")
         .about(events::STREAM)
         // Without the form of a cursor: a page does not look at it.

@@ -74,7 +74,7 @@ pub(crate) fn delete() -> Operation {
 }
 
 pub(crate) fn events() -> Operation {
-    let cursor = json!({"type": "string", "pattern": "^[ \t]*(-1|[0-9]{1,20})?[ \t]*$"});
+    let cursor = events::cursor();
     Operation::new("sessions", "streamSessionEvents", "The events of a session, of all its runs: a stream")
         .about("As the stream of a run, without gaps in `sequence`, until the session is closed.")
         .header("Last-Event-ID", &cursor, "The last event that the client has. Empty or -1: from the start.")
