@@ -8,7 +8,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use crate::support::{KeyServer, SigningKey, TestApp, claims, jwt};
+use crate::support::{DocumentServer, SigningKey, TestApp, claims, jwt};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -36,7 +36,7 @@ fn set(keys: &[&SigningKey]) -> String {
 
 #[tokio::test]
 async fn keys_at_an_address_rotate_without_a_restart() {
-    let server = KeyServer::start().await;
+    let server = DocumentServer::start().await;
     let (old, new) = (SigningKey::rs256().named("old"), SigningKey::es256().named("new"));
     server.serve(set(&[&old]));
     let app = app(|config| config.auth.jwks_url = Some(server.url.clone())).await;
@@ -56,7 +56,7 @@ async fn keys_at_an_address_rotate_without_a_restart() {
 
 #[tokio::test]
 async fn an_unknown_name_asks_the_issuer_once_a_minute() {
-    let server = KeyServer::start().await;
+    let server = DocumentServer::start().await;
     let (known, unknown) = (SigningKey::ed25519().named("known"), SigningKey::ed25519().named("unknown"));
     server.serve(set(&[&known]));
     let app = app(|config| config.auth.jwks_url = Some(server.url.clone())).await;
@@ -74,7 +74,7 @@ async fn an_unknown_name_asks_the_issuer_once_a_minute() {
 
 #[tokio::test]
 async fn what_cannot_be_read_takes_no_key_away() {
-    let server = KeyServer::start().await;
+    let server = DocumentServer::start().await;
     let (known, other) = (SigningKey::ed25519().named("known"), SigningKey::ed25519().named("other"));
     server.serve(set(&[&known]));
     let app = app(|config| config.auth.jwks_url = Some(server.url.clone())).await;
@@ -112,7 +112,7 @@ async fn keys_in_a_file_rotate_without_a_restart() {
 
 #[tokio::test]
 async fn a_key_of_the_set_is_for_configured_algorithms_only() {
-    let server = KeyServer::start().await;
+    let server = DocumentServer::start().await;
     let (curve, rsa) = (SigningKey::es256().named("curve"), SigningKey::rs256().named("rsa"));
     server.serve(set(&[&curve, &rsa]));
     let app = app(|config| {

@@ -6,9 +6,11 @@ use std::process::{Command, Output};
 use baton_core::clock::Clock;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::support::{AUDIENCE, Http, ISSUER, KeyServer, Process, RealApp, SigningKey, TestDatabase, claims, eventually};
+use crate::support::{
+    AUDIENCE, DocumentServer, Http, ISSUER, Process, RealApp, SigningKey, TestDatabase, borrowed, claims, eventually,
+    jwt_variables,
+};
 
 const SECRET: &str = "planted-secret-5e1f-and-long-enough";
 
@@ -21,28 +23,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// `auth.mode = jwt` with the secret of a file.
-fn with_secret_file(folder: &TempDir, secret: &str) -> Vec<(&'static str, String)> {
-    let file = folder.path().join("secret");
-    std::fs::write(&file, format!("{secret}\n")).unwrap();
-    vec![
-        ("BATON_AUTH__MODE", "jwt".into()),
-        ("BATON_AUTH__ISSUER", ISSUER.into()),
-        ("BATON_AUTH__AUDIENCE", AUDIENCE.into()),
-        ("BATON_AUTH__KEYS", format!("[{{algorithm=\"HS256\",secret_file=\"{}\"}}]", file.display())),
-    ]
-}
-
-fn borrowed<'a>(variables: &'a [(&'static str, String)]) -> Vec<(&'static str, &'a str)> {
-    variables.iter().map(|(name, value)| (*name, value.as_str())).collect()
-}
-
 #[tokio::test]
 async fn gate_a12_a_server_that_anybody_could_use_does_not_start() {
     let database = TestDatabase::create().await;
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();
-    let short = with_secret_file(&folder, "too short");
+    let short = jwt_variables(&folder, "too short");
     let routable = vec![("BATON_SERVER__ALLOWED_HOSTS", "[\"baton.example.com\"]".to_owned())];
     for (listen, variables, said) in [
         ("0.0.0.0:0", routable, "auth.mode = dev"),
@@ -68,7 +54,7 @@ async fn gate_a12_a_server_that_anybody_could_use_does_not_start() {
 #[tokio::test]
 async fn a_token_is_minted_and_the_command_line_runs_with_it() {
     let folder = tempfile::tempdir().unwrap();
-    let variables = with_secret_file(&folder, SECRET);
+    let variables = jwt_variables(&folder, SECRET);
     let variables = borrowed(&variables);
     let app = RealApp::start(&variables).await;
     let worker = app.start_worker().await;
@@ -110,7 +96,7 @@ async fn shown(http: &Http, method: Method, path: &str, headers: &[(&str, &str)]
 async fn gate_a13_no_credential_is_shown_anywhere() {
     let database = TestDatabase::create().await;
     let folder = tempfile::tempdir().unwrap();
-    let keys = KeyServer::start().await;
+    let keys = DocumentServer::start().await;
     keys.serve(json!({"keys": [SigningKey::ed25519().named("theirs").jwk()]}).to_string());
     let config = format!(
         "[auth]\nmode = \"jwt\"\nissuer = \"{ISSUER}\"\naudience = \"{AUDIENCE}\"\njwks_algorithms = [\"EdDSA\"]\n\

@@ -11,7 +11,7 @@ use reqwest::{Method, StatusCode, header};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use crate::support::{DEADLINE, KeyServer, SigningKey, TestApp, claims, jwt};
+use crate::support::{DEADLINE, DocumentServer, SigningKey, TestApp, claims, jwt};
 
 const SECRET: &str = "a secret of the tests, and long enough";
 
@@ -92,7 +92,7 @@ async fn case_i1_unsigned_tokens_are_none() {
 
 #[tokio::test]
 async fn case_i3_a_kid_is_a_name_and_nothing_else() {
-    let keys = KeyServer::start().await;
+    let keys = DocumentServer::start().await;
     keys.serve(json!({"keys": [SigningKey::ed25519().named("published").jwk()]}).to_string());
     let app = app(|config| {
         config.auth.keys[0].kid = Some("ours".into());
@@ -126,7 +126,7 @@ async fn case_i3_a_kid_is_a_name_and_nothing_else() {
 
 #[tokio::test]
 async fn case_i4_a_token_brings_no_key() {
-    let keys = KeyServer::start().await;
+    let keys = DocumentServer::start().await;
     let own = SigningKey::ed25519().named("own");
     keys.serve(json!({"keys": [own.jwk()]}).to_string());
     let app = app(|_| {}).await;

@@ -13,6 +13,7 @@ mod auth_key_set;
 mod auth_processes;
 mod auth_scopes;
 mod auth_tokens;
+mod browser;
 mod chaos;
 mod clients;
 mod dev;

@@ -1,4 +1,4 @@
-//! Whoever signs tokens: keys made for the test, tokens that hold unless the test says otherwise, and a server of key sets.
+//! Whoever signs tokens: keys made for the test, tokens that hold unless the test says otherwise, and a server of key sets and other documents.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,6 +12,7 @@ use baton_core::config::{Algorithm, AuthKey, AuthMode, Config};
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{EncodingKey, Header, encode};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use time::OffsetDateTime;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -118,22 +119,35 @@ pub(crate) fn jwt(config: &mut Config, secret: Option<&str>) {
     }));
 }
 
+/// `auth.mode = jwt` of a process, with the secret in a file of this folder.
+pub(crate) fn jwt_variables(folder: &TempDir, secret: &str) -> Vec<(&'static str, String)> {
+    let file = folder.path().join("secret");
+    std::fs::write(&file, format!("{secret}\n")).unwrap();
+    vec![
+        ("BATON_AUTH__MODE", "jwt".into()),
+        ("BATON_AUTH__ISSUER", ISSUER.into()),
+        ("BATON_AUTH__AUDIENCE", AUDIENCE.into()),
+        ("BATON_AUTH__KEYS", format!("[{{algorithm=\"HS256\",secret_file=\"{}\"}}]", file.display())),
+    ]
+}
+
+pub(crate) fn borrowed<'a>(variables: &'a [(&'static str, String)]) -> Vec<(&'static str, &'a str)> {
+    variables.iter().map(|(name, value)| (*name, value.as_str())).collect()
+}
+
 /// Serves one document to whoever asks, and counts.
 #[derive(Debug, Clone)]
-pub(crate) struct KeyServer {
+pub(crate) struct DocumentServer {
     pub(crate) url: String,
     document: Arc<Mutex<String>>,
     asked: Arc<AtomicUsize>,
 }
 
-impl KeyServer {
+impl DocumentServer {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Self {
-            url: format!("http://{}/keys", listener.local_addr().unwrap()),
-            document: Arc::default(),
-            asked: Arc::default(),
-        };
+        let server =
+            Self { url: format!("http://{}/", listener.local_addr().unwrap()), document: Arc::default(), asked: Arc::default() };
         let serving = server.clone();
         tokio::spawn(async move {
             while let Ok((mut socket, _)) = listener.accept().await {

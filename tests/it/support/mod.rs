@@ -20,7 +20,7 @@ pub(crate) use audit::{audit, violations};
 pub(crate) use database::{TestDatabase, pool};
 pub(crate) use everything::{Everything, OF_THE_API};
 pub(crate) use http::{Caller, Http, id, message};
-pub(crate) use issuer::{AUDIENCE, ISSUER, KeyServer, SigningKey, claims, jwt};
+pub(crate) use issuer::{AUDIENCE, DocumentServer, ISSUER, SigningKey, borrowed, claims, jwt, jwt_variables};
 pub(crate) use log::{bodies_of, calls_of, events_of, without_takeovers};
 pub(crate) use process::Process;
 pub(crate) use real::{RealApp, SHORT_LEASE};
