@@ -128,38 +128,46 @@ async fn why_says_what_a_run_waits_for() {
 }
 
 #[tokio::test]
-async fn the_log_comes_in_pages_to_those_who_ask_for_json() {
+async fn the_log_of_a_run_and_of_a_session_comes_in_pages_to_those_who_ask_for_json() {
     let app = TestApp::start().await;
-    let run_id = app.http.start_run("work").await;
+    let session_id = app.http.create_session("test").await;
+    let first = app.http.submit(session_id, "work").await;
     app.work().await;
-    let path = format!("/v1/runs/{run_id}/events");
-    let page = async |query: &str| {
-        let request = app.http.request(Method::GET, &format!("{path}{query}")).header("Accept", "application/json");
-        let response = request.send().await.unwrap();
-        let status = response.status();
-        (status, response.json::<Value>().await.unwrap())
+    app.http.submit(session_id, "noop").await;
+    app.work().await;
+    let stored = async |whose: &str, id: Uuid| -> Vec<i64> {
+        let query = format!("SELECT sequence FROM events WHERE {whose} = $1 ORDER BY sequence");
+        sqlx::query_scalar(sqlx::AssertSqlSafe(query)).bind(id).fetch_all(&app.pool).await.unwrap()
     };
-    let (mut after, mut sequences) = (0, Vec::new());
-    loop {
-        let (status, events) = page(&format!("?after={after}&limit=5")).await;
-        assert_eq!(status, StatusCode::OK, "{events}");
-        let items = events["items"].as_array().unwrap();
-        assert!(items.len() <= 5);
-        sequences.extend(items.iter().map(|event| event["sequence"].as_i64().unwrap()));
-        match events["next_cursor"].as_str() {
-            Some(next) => after = next.parse().unwrap(),
-            None => break,
+    for (path, expected) in [
+        (format!("/v1/runs/{first}/events"), stored("run_id", first).await),
+        (format!("/v1/sessions/{session_id}/events"), stored("session_id", session_id).await),
+    ] {
+        let page = async |query: &str| {
+            let request = app.http.request(Method::GET, &format!("{path}{query}")).header("Accept", "application/json");
+            let response = request.send().await.unwrap();
+            let status = response.status();
+            (status, response.json::<Value>().await.unwrap())
+        };
+        let (mut after, mut sequences) = (0, Vec::new());
+        loop {
+            let (status, events) = page(&format!("?after={after}&limit=5")).await;
+            assert_eq!(status, StatusCode::OK, "{events}");
+            let items = events["items"].as_array().unwrap();
+            assert!(items.len() <= 5);
+            sequences.extend(items.iter().map(|event| event["sequence"].as_i64().unwrap()));
+            match events["next_cursor"].as_str() {
+                Some(next) => after = next.parse().unwrap(),
+                None => break,
+            }
         }
-    }
-    let stored: Vec<i64> = sqlx::query_scalar("SELECT sequence FROM events WHERE run_id = $1 ORDER BY sequence")
-        .bind(run_id)
-        .fetch_all(&app.pool)
-        .await
-        .unwrap();
-    assert_eq!(sequences, stored);
-    assert_eq!(page("?after=9999").await.0, StatusCode::CONFLICT, "beyond the log");
-    for wrong in ["?limit=0", "?after=x", "?last_event_id=1"] {
-        assert_eq!(page(wrong).await.0, StatusCode::BAD_REQUEST, "{wrong}");
+        assert_eq!(sequences, expected, "{path}");
+        let head = page(&format!("?after={}", sequences[sequences.len() - 1])).await;
+        assert_eq!((head.0, &head.1["items"]), (StatusCode::OK, &json!([])));
+        assert_eq!(page("?after=9999").await.0, StatusCode::CONFLICT, "beyond the log");
+        for wrong in ["?limit=0", "?after=x", "?last_event_id=1"] {
+            assert_eq!(page(wrong).await.0, StatusCode::BAD_REQUEST, "{wrong}");
+        }
     }
     app.finish().await;
 }

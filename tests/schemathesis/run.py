@@ -1,4 +1,4 @@
-"""Plays a client of the document against a real server: `agentctl dev`, with its own database, API and worker.
+"""Plays a client of the document against a real server: `agentctl dev`, with its own database, API and worker, which takes tokens.
 
 Usage: run.py AGENTCTL [SECONDS]. To be run with the Python that has schemathesis.
 """
@@ -21,6 +21,7 @@ EXAMPLES = 2000
 SECONDS = 100
 SECONDS_MAX = 240
 START_SECONDS_MAX = 60
+ISSUER, AUDIENCE, SECRET = "https://issuer.test", "baton", "a secret of the client's, and long enough"
 
 
 def main() -> int:
@@ -29,41 +30,61 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="baton-schemathesis-") as folder:
         os.chmod(folder, 0o755)  # the database's user passes through it
         ready = pathlib.Path(folder, "ready.json")
+        secret = pathlib.Path(folder, "secret")
+        secret.write_text(SECRET)
+        keys = f'[{{algorithm="HS256",secret_file="{secret}"}}]'
+        auth = {"MODE": "jwt", "ISSUER": ISSUER, "AUDIENCE": AUDIENCE, "KEYS": keys}
+        environment = os.environ | {f"BATON_AUTH__{name}": value for name, value in auth.items()}
         command = [agentctl, "--data-dir", pathlib.Path(folder, "data"), "dev", "--listen", "127.0.0.1:0", "--ready-file", ready]
-        server = subprocess.Popen(command, cwd=HERE.parent.parent, stdout=subprocess.DEVNULL)
+        server = subprocess.Popen(command, cwd=HERE.parent.parent, env=environment, stdout=subprocess.DEVNULL)
         try:
             url = json.loads(eventually(lambda: ready.exists() and ready.read_text(), server))["url"]
-            return check(url, folder, seconds, written_artifact(url, server))
+            client = requests.Session()
+            client.headers["Authorization"] = f"Bearer {token(agentctl, secret)}"
+            return check(client, url, folder, seconds)
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(30)
 
 
-def check(url: str, folder: str, seconds: str, artifact_id: str) -> int:
+def token(agentctl: pathlib.Path, secret: pathlib.Path) -> str:
+    """Of somebody who may do everything."""
+    command = [agentctl, "token", "mint", "--secret-file", secret, "--issuer", ISSUER, "--audience", AUDIENCE, "--tenant", "acme",
+               "--principal", "ada", "--role", "operator", "--role", "member", "--role", "approver", "--scope", "demo.write"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def check(client: requests.Session, url: str, folder: str, seconds: str) -> int:
     """The exit code of schemathesis; 0 where nothing that it asked for was answered otherwise than documented."""
-    operations = sum(len(methods) for methods in requests.get(f"{url}/openapi.json", timeout=10).json()["paths"].values())
+    document = client.get(f"{url}/openapi.json", timeout=10)
+    file = pathlib.Path(folder, "openapi.json")
+    file.write_bytes(document.content)
+    operations = sum(len(methods) for methods in document.json()["paths"].values())
+    settings = (HERE / "schemathesis.toml").read_text()
+    for name, value in {
+        "ARTIFACT_ID": written_artifact(client, url),
+        "EXAMPLES": str(-(-EXAMPLES // operations)),
+        "TOKEN": client.headers["Authorization"].removeprefix("Bearer "),
+    }.items():
+        settings = settings.replace(name, value)
     config = pathlib.Path(folder, "schemathesis.toml")
-    settings = (HERE / "schemathesis.toml").read_text().replace("ARTIFACT_ID", artifact_id)
-    config.write_text(settings.replace("EXAMPLES", str(-(-EXAMPLES // operations))))
+    config.write_text(settings)
     command = [
         pathlib.Path(sys.executable).with_name("schemathesis"), "--config-file", config,
-        "run", f"{url}/openapi.json", "--seed", SEED, "--max-time", seconds, "--no-color",
+        "run", file, "--url", url, "--seed", SEED, "--max-time", seconds, "--no-color",
     ]
     return subprocess.run(command, cwd=folder, timeout=SECONDS_MAX).returncode
 
 
-def written_artifact(url: str, server: subprocess.Popen) -> str:
+def written_artifact(client: requests.Session, url: str) -> str:
     """No operation lists artifacts: a run writes one, and its events name it."""
-    session = requests.post(f"{url}/v1/sessions", json={"agent_id": "demo"}, timeout=10).json()
+    session = client.post(f"{url}/v1/sessions", json={"agent_id": "demo"}, timeout=10).json()
     body = {"content": [{"type": "text", "text": "Write a note: for whoever reads the document"}]}
-    run = requests.post(f"{url}/v1/sessions/{session['id']}/messages", json=body, timeout=10).json()
-
-    def found() -> str | None:
-        headers = {"Accept": "application/json"}
-        page = requests.get(f"{url}/v1/runs/{run['run_id']}/events", headers=headers, timeout=10).json()
-        return next((event["artifact_id"] for event in page["items"] if event["type"] == "artifact.created"), None)
-
-    return eventually(found, server)
+    run = client.post(f"{url}/v1/sessions/{session['id']}/messages", json=body, timeout=10).json()
+    client.get(f"{url}/v1/runs/{run['run_id']}?wait=60", timeout=70)
+    headers = {"Accept": "application/json"}
+    page = client.get(f"{url}/v1/runs/{run['run_id']}/events", headers=headers, timeout=10).json()
+    return next(event["artifact_id"] for event in page["items"] if event["type"] == "artifact.created")
 
 
 def eventually(found, server: subprocess.Popen):

@@ -1,10 +1,12 @@
 //! Events in the document: what a frame of each type holds, and the grammar of a stream.
 
+use baton_core::Code;
 use baton_core::events::{Event, EventType, MessageDelta};
 use serde_json::{Value, json};
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::openapi::examples;
+use crate::openapi::operation::{Answer, Operation};
 use crate::openapi::schemas::{Components, Described, exact, object, one, page, reference};
 
 const NAME: &str = "Event";
@@ -28,13 +30,35 @@ pub(super) fn stream_example() -> Value {
     format!("retry: 1200\n: open\n\nid: 3\nevent: run.queued\ndata: {event}\n\n").into()
 }
 
-/// Where a client has come to in a log.
-pub(super) fn cursor() -> Value {
-    json!({"type": "string", "pattern": "^[ \t]*(-1|[0-9]{1,20})?[ \t]*$"})
+/// What is asked of a log, and answered.
+pub(super) fn stream_or_pages(operation: Operation, nothing_missing: &str) -> Operation {
+    let cursor = json!({"type": "string", "pattern": "^[ \t]*(-1|[0-9]{1,20})?[ \t]*$"});
+    operation
+        // Without the form of a cursor: a page does not look at it.
+        .header(
+            "Last-Event-ID",
+            &json!({"type": "string"}),
+            "Streams only: the last event that the client has. Empty or -1: from the start.",
+        )
+        .query("last_event_id", &cursor, "Streams only: the same, for a client that cannot set the header, which wins.")
+        .query("after", &cursor, "Pages only: the last sequence of the page before.")
+        .query(
+            "limit",
+            &json!({"type": "integer", "minimum": 1, "maximum": i64::MAX, "default": 1_000}),
+            "Pages only: events of the page; more than 1,000 are 1,000.",
+        )
+        .answer(
+            Answer::new(200, "The stream. A page where `application/json` is accepted by name and `text/event-stream` is not.")
+                .described("text/event-stream", stream(), stream_example())
+                .described("application/json", event_page(), examples::page(&examples::event())),
+        )
+        .answer(Answer::new(204, nothing_missing))
+        .plain_error(Code::RateLimited)
+        .error(Code::Conflict, "`cursor_ahead`: the cursor is beyond the end of the log. Start anew.")
 }
 
-/// A page of a run's log.
-pub(super) fn event_page() -> Described {
+/// A page of a log.
+fn event_page() -> Described {
     Described(|components| {
         let event = event(components);
         let cursor = "The last sequence that was looked at, for `after`; null at the head of the log.";

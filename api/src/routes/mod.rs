@@ -65,13 +65,13 @@ pub(crate) fn all() -> Routes {
             "/v1/sessions/{session_id}/events",
             Scope::RunRead,
             Nothing,
-            events::follow_session,
+            events::of_session,
             docs::sessions::events,
         )
         .guarded(Method::GET, "/v1/runs", Scope::RunRead, Nothing, runs::list, docs::runs::list)
         .guarded(Method::GET, "/v1/runs/{run_id}", Scope::RunRead, Nothing, runs::get, docs::runs::get)
         .guarded(Method::GET, "/v1/runs/{run_id}/why", Scope::RunRead, Nothing, runs::why, docs::runs::why)
-        .guarded(Method::GET, "/v1/runs/{run_id}/events", Scope::RunRead, Nothing, events::follow, docs::runs::events)
+        .guarded(Method::GET, "/v1/runs/{run_id}/events", Scope::RunRead, Nothing, events::of_run, docs::runs::events)
         .guarded(Method::POST, "/v1/runs/{run_id}/cancel", Scope::RunCancel, Nothing, runs::cancel, docs::runs::cancel)
         .guarded(Method::POST, "/v1/runs/{run_id}/input", Scope::RunWrite, Json, runs::input, docs::runs::input)
         .guarded(Method::GET, "/v1/approvals", Scope::ApprovalRead, Nothing, approvals::list, docs::approvals::list)

@@ -5,6 +5,7 @@ pub(crate) mod follow;
 pub(crate) mod frame;
 mod hub;
 pub(crate) mod log;
+mod page;
 mod ring;
 
 pub use event::*;
@@ -12,3 +13,4 @@ pub use follow::{EventStream, Followed, StreamError};
 pub use frame::{Frame, MessageDelta};
 pub use hub::Hub;
 pub use log::StoredEvent;
+pub use page::EventPage;

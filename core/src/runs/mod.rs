@@ -18,7 +18,7 @@ pub(crate) use backlog::Backlog;
 pub use command::{DeliverInput, SubmitMessage, Submitted};
 pub use failure::{Failure, FailureReason};
 pub use limits::{LimitWishes, Limits};
-pub use service::{EventPage, RunFilter, RunService};
+pub use service::{RunFilter, RunService};
 pub use status::{Priority, RequeueCause, ResumeCause, RunStatus};
 pub use usage::Usage;
 pub use view::{CancelView, LimitsView, RunView, WaitingFor};

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-use serde_json::value::RawValue;
 use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -12,7 +10,7 @@ use crate::clock::Clock;
 use crate::db;
 use crate::error::{Cap, Conflict, Error, Resource};
 use crate::events::follow::Follow;
-use crate::events::{Followed, frame, log};
+use crate::events::{EventPage, Followed, log};
 use crate::execution::settle::{self, CancelOutcome};
 use crate::fault::{Faults, Point};
 use crate::idempotency::{self, Created, IdempotencyKey, KeyTtl};
@@ -53,14 +51,6 @@ pub struct RunFilter {
     /// Neither includes its moment.
     pub created_after: Option<OffsetDateTime>,
     pub created_before: Option<OffsetDateTime>,
-}
-
-/// A page of a run's log: the data of its frames.
-#[derive(Debug, Serialize)]
-pub struct EventPage {
-    pub items: Vec<Box<RawValue>>,
-    /// The last sequence, as text; null at the head.
-    pub next_cursor: Option<String>,
 }
 
 /// Submissions again after the session's run had moved on between "busy" and the look at it, or the answer to it. Each round
@@ -258,16 +248,10 @@ impl RunService {
         let last = extent.last_sequence.unwrap_or(i64::MAX);
         let after = after.unwrap_or(0).max(extent.first_sequence - 1);
         if after >= last {
-            return Ok(EventPage { items: Vec::new(), next_cursor: None });
+            return Ok(EventPage::EMPTY);
         }
         let page = log::read_after(&self.pool, extent.session_id, after, limit).await?;
-        let newest = page.events.last().map_or(after, |event| event.sequence);
-        let ours = page.events.iter().filter(|event| event.run_id == Some(run_id));
-        let items = ours.map(|event| RawValue::from_string(frame::data(extent.session_id, event)).map_err(Error::internal));
-        Ok(EventPage {
-            items: items.collect::<Result<_, _>>()?,
-            next_cursor: (!page.is_last && newest < last).then(|| newest.to_string()),
-        })
+        EventPage::of(&page, extent.session_id, Some(run_id), last)
     }
 
     pub(super) async fn extent(&self, principal: &Principal, run_id: Uuid, cursor: Option<i64>) -> Result<Extent, Error> {

@@ -9,8 +9,8 @@ use crate::agents::Catalogue;
 use crate::clock::Clock;
 use crate::db;
 use crate::error::{Conflict, Error, Resource};
-use crate::events::Followed;
 use crate::events::follow::Follow;
+use crate::events::{EventPage, Followed, log};
 use crate::idempotency::{self, IdempotencyKey, KeyTtl};
 use crate::json_object;
 use crate::notify::{Hint, Notifier};
@@ -19,7 +19,7 @@ use crate::principal::Principal;
 use crate::scope::Scope;
 use crate::sessions::command::CreateSession;
 use crate::sessions::delete::Doomed;
-use crate::sessions::store::{self, NewSession};
+use crate::sessions::store::{self, Extent, NewSession};
 use crate::sessions::transcript::{self, TranscriptItem};
 use crate::sessions::view::SessionView;
 use crate::sessions::{close, delete};
@@ -155,15 +155,31 @@ impl SessionService {
     pub async fn follow(&self, principal: &Principal, id: Uuid, cursor: Option<i64>) -> Result<Followed, Error> {
         principal.require(Scope::RunRead)?;
         self.follow.ready().await;
-        let extent = store::extent(&self.pool, principal, id).await?.ok_or(Error::NotFound(Resource::Session))?;
         let cursor = cursor.unwrap_or(0);
-        if cursor > extent.head {
-            return Err(Error::Conflict(Conflict::CursorAhead { head: extent.head }));
-        }
+        let extent = self.extent(principal, id, cursor).await?;
         if extent.is_closed && cursor == extent.head {
             return Ok(Followed::NothingMissing);
         }
         Ok(Followed::Stream(self.follow.session(id, extent.head, cursor)))
+    }
+
+    /// A page of the session's events after a sequence, as they are now.
+    ///
+    /// # Errors
+    /// As [`Self::follow`].
+    pub async fn events(&self, principal: &Principal, id: Uuid, after: Option<i64>, limit: i64) -> Result<EventPage, Error> {
+        principal.require(Scope::RunRead)?;
+        let after = after.unwrap_or(0);
+        self.extent(principal, id, after).await?;
+        EventPage::of(&log::read_after(&self.pool, id, after, limit).await?, id, None, i64::MAX)
+    }
+
+    async fn extent(&self, principal: &Principal, id: Uuid, cursor: i64) -> Result<Extent, Error> {
+        let extent = store::extent(&self.pool, principal, id).await?.ok_or(Error::NotFound(Resource::Session))?;
+        if cursor > extent.head {
+            return Err(Error::Conflict(Conflict::CursorAhead { head: extent.head }));
+        }
+        Ok(extent)
     }
 
     /// A request for a session that is wrong in itself: `NotFound` comes before what is wrong.

@@ -58,30 +58,8 @@ pub(crate) fn why() -> Operation {
 }
 
 pub(crate) fn events() -> Operation {
-    let cursor = events::cursor();
-    Operation::new("runs", "listRunEvents", "The events of a run: a stream, or pages")
-        .about(events::STREAM)
-        // Without the form of a cursor: a page does not look at it.
-        .header(
-            "Last-Event-ID",
-            &json!({"type": "string"}),
-            "Streams only: the last event that the client has. Empty or -1: from the start.",
-        )
-        .query("last_event_id", &cursor, "Streams only: the same, for a client that cannot set the header, which wins.")
-        .query("after", &cursor, "Pages only: the last sequence of the page before.")
-        .query(
-            "limit",
-            &json!({"type": "integer", "minimum": 1, "maximum": i64::MAX, "default": 1_000}),
-            "Pages only: events of the page; more than 1,000 are 1,000.",
-        )
-        .answer(
-            Answer::new(200, "The stream. A page where `application/json` is accepted by name and `text/event-stream` is not.")
-                .described("text/event-stream", events::stream(), events::stream_example())
-                .described("application/json", events::event_page(), examples::page(&examples::event())),
-        )
-        .answer(Answer::new(204, "The run has ended and the client has everything: do not connect again."))
-        .plain_error(Code::RateLimited)
-        .error(Code::Conflict, "`cursor_ahead`: the cursor is beyond the end of the log. Start anew.")
+    let operation = Operation::new("runs", "listRunEvents", "The events of a run: a stream, or pages").about(events::STREAM);
+    events::stream_or_pages(operation, "The run has ended and the client has everything: do not connect again.")
 }
 
 pub(crate) fn cancel() -> Operation {

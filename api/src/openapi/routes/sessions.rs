@@ -74,13 +74,8 @@ pub(crate) fn delete() -> Operation {
 }
 
 pub(crate) fn events() -> Operation {
-    let cursor = events::cursor();
-    Operation::new("sessions", "streamSessionEvents", "The events of a session, of all its runs: a stream")
-        .about("As the stream of a run, without gaps in `sequence`, until the session is closed.")
-        .header("Last-Event-ID", &cursor, "The last event that the client has. Empty or -1: from the start.")
-        .query("last_event_id", &cursor, "The same, for a client that cannot set the header, which wins.")
-        .answer(Answer::new(200, "The stream.").described("text/event-stream", events::stream(), events::stream_example()))
-        .answer(Answer::new(204, "The session is closed and the client has everything: do not connect again."))
-        .plain_error(Code::RateLimited)
-        .error(Code::Conflict, "`cursor_ahead`: the cursor is beyond the end of the log. Start anew.")
+    let operation =
+        Operation::new("sessions", "listSessionEvents", "The events of a session, of all its runs: a stream, or pages")
+            .about("As the stream of a run, without gaps in `sequence`, until the session is closed.");
+    events::stream_or_pages(operation, "The session is closed and the client has everything: do not connect again.")
 }
