@@ -94,3 +94,6 @@ const fn json_bytes(character: char) -> usize {
         other => other.len_utf8(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -93,7 +93,7 @@ async fn a_token_that_no_browser_keeps_is_refused_and_dev_mode_has_none() {
 
 /// In dev mode nobody has a credential; with tokens the browser adds the cookie by itself.
 #[tokio::test]
-async fn gate_a12_a_foreign_origin_changes_nothing() {
+async fn gate_a12_case_g5_a_foreign_origin_changes_nothing() {
     let (dev, jwt) = (TestApp::start().await, app().await);
     let cookie = format!("baton_session={}", token(&jwt, "member"));
     for (app, http) in [(&dev, dev.http.clone()), (&jwt, jwt.http.with_token(&token(&jwt, "member")))] {

@@ -114,7 +114,7 @@ async fn case_i12_each_route_asks_for_its_own_scope() {
 }
 
 #[tokio::test]
-async fn case_i9_what_is_anothers_is_not_there() {
+async fn gate_a4_case_i9_g1_g3_what_is_anothers_is_not_there() {
     let app = app().await;
     let owned = Owned::of(&app, &client(&app, "acme/ada", without(Scope::OperatorRead))).await;
     // Of another tenant with every scope, and of the same tenant with all but those that cover it.

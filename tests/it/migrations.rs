@@ -55,6 +55,21 @@ async fn ended(command: &str, database_url: &str) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
+/// What is hashed has to come back byte for byte: `jsonb` would sort keys, drop one of two equal ones, and write 1.0 as it likes.
+#[tokio::test]
+async fn case_j5_nothing_is_stored_as_jsonb() {
+    let database = TestDatabase::create().await;
+    let columns: Vec<String> = sqlx::query_scalar(
+        "SELECT table_name || '.' || column_name FROM information_schema.columns
+         WHERE table_schema = current_schema() AND data_type IN ('json', 'jsonb')",
+    )
+    .fetch_all(&database.pool)
+    .await
+    .unwrap();
+    assert_eq!(columns, Vec::<String>::new());
+    database.remove().await;
+}
+
 #[tokio::test]
 async fn the_usage_that_sql_writes_is_the_usage_that_core_writes() {
     let app = crate::support::TestApp::start().await;

@@ -57,7 +57,7 @@ async fn insert_ties(pool: &PgPool, table: &str, columns: &str, low: u128) {
 }
 
 #[tokio::test]
-async fn gate_a14_sessions_are_listed_completely_while_more_come() {
+async fn gate_a14_case_j8_sessions_are_listed_completely_while_more_come() {
     let app = TestApp::start().await;
     for _ in 0..ROWS {
         app.http.create_session("test").await;
@@ -80,7 +80,7 @@ async fn gate_a14_sessions_are_listed_completely_while_more_come() {
 }
 
 #[tokio::test]
-async fn gate_a14_runs_are_listed_completely_while_more_come() {
+async fn gate_a14_case_j8_runs_are_listed_completely_while_more_come() {
     let app = TestApp::start().await;
     for _ in 0..ROWS {
         app.http.start_run("noop").await;
@@ -102,7 +102,7 @@ async fn gate_a14_runs_are_listed_completely_while_more_come() {
 }
 
 #[tokio::test]
-async fn gate_a14_approvals_are_listed_completely_while_more_come() {
+async fn gate_a14_case_j8_approvals_are_listed_completely_while_more_come() {
     let app = TestApp::start().await;
     for status in ["", "status=PENDING"] {
         for _ in 0..ROWS {
@@ -129,7 +129,7 @@ async fn gate_a14_approvals_are_listed_completely_while_more_come() {
 
 /// A transcript goes the other way: what comes meanwhile is at its end, and is read, too.
 #[tokio::test]
-async fn gate_a14_messages_are_read_completely_while_more_come() {
+async fn gate_a14_case_j12_messages_are_read_completely_while_more_come() {
     let app = TestApp::start().await;
     let session_id = app.http.create_session("test").await;
     let path = format!("/v1/sessions/{session_id}/messages");

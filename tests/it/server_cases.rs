@@ -61,6 +61,50 @@ async fn case_c20_a_stream_speaks_while_its_first_page_is_read() {
 }
 
 /// Creates a session with this metadata, as text: the status, and the metadata that is read back or the error.
+/// What the same stale cursor is answered with is the same each time: who drops what it has already had misses nothing.
+#[tokio::test]
+async fn case_c16_a_stale_cursor_is_answered_with_the_same_rows_each_time() {
+    let app = TestApp::start().await;
+    let run_id = app.http.start_run("work").await;
+    app.work().await;
+    let mut answers = Vec::new();
+    for _ in 0..3 {
+        let mut wire = Wire::open(&app.http, run_id, Some(4)).await;
+        wire.until_end().await;
+        answers.push(wire.frames().into_iter().filter_map(|frame| Some((frame.id?, frame.data))).collect::<Vec<_>>());
+    }
+    assert!(answers[0].len() > 5 && answers[0].iter().all(|(sequence, _)| *sequence > 4), "{:?}", answers[0]);
+    assert!(answers.iter().all(|answer| *answer == answers[0]));
+    app.finish().await;
+}
+
+/// Never an empty stream that looks whole: a farewell, and the client comes back after `retry`.
+#[tokio::test]
+async fn case_c9_a_replay_that_fails_says_so_and_goes_on_when_it_can() {
+    let app = TestApp::start().await;
+    let run_id = app.http.start_run("noop").await;
+    app.work().await;
+    let rename = async |from: &str, to: &str| {
+        let statement = sqlx::AssertSqlSafe(format!("ALTER TABLE {from} RENAME TO {to}"));
+        sqlx::query(statement).execute(&app.pool).await.unwrap();
+    };
+    rename("events", "events_away").await;
+    for cursor in [None, Some(3)] {
+        let mut wire = Wire::open(&app.http, run_id, cursor).await;
+        wire.until_end().await;
+        let frames = wire.frames();
+        let farewell = &frames[frames.len() - 1];
+        assert!(frames[0].retry.is_some_and(|milliseconds| milliseconds >= 500), "not at once");
+        assert_eq!((farewell.event(), farewell.id), ("stream.closing", None));
+        assert_eq!(farewell.data.as_ref().unwrap()["last_sequence"], json!(cursor.unwrap_or(0)), "it has come nowhere");
+    }
+    rename("events_away", "events").await;
+    let mut wire = Wire::open(&app.http, run_id, None).await;
+    wire.until_end().await;
+    assert!(wire.frames().iter().any(crate::support::Frame::is_end));
+    app.finish().await;
+}
+
 async fn metadata(app: &TestApp, text: &str) -> (StatusCode, Value) {
     let body = format!(r#"{{"agent_id":"test","metadata":{text}}}"#);
     let request = app.http.request(Method::POST, "/v1/sessions").header("Content-Type", "application/json").body(body);

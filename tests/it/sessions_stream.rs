@@ -206,9 +206,9 @@ async fn session_streams_are_refused_in_the_order_of_the_checks() {
     app.finish().await;
 }
 
-/// C33: leaving is not stopping, and whoever stops need not be there.
+/// Leaving is not stopping, and whoever stops need not be there.
 #[tokio::test]
-async fn c33_a_stream_that_was_left_is_resumed_and_stopped_from_elsewhere() {
+async fn case_c33_a_stream_that_was_left_is_resumed_and_stopped_from_elsewhere() {
     let app = TestApp::start().await;
     let working = Working::start(&app.worker);
     let session_id = app.http.create_session("test").await;
@@ -233,9 +233,9 @@ async fn c33_a_stream_that_was_left_is_resumed_and_stopped_from_elsewhere() {
     app.finish().await;
 }
 
-/// C36: sequences are the same numbers in every session, and say nothing about any other.
+/// Sequences are the same numbers in every session, and say nothing about any other.
 #[tokio::test]
-async fn c36_identifiers_and_cursors_of_others_lead_nowhere() {
+async fn case_c36_identifiers_and_cursors_of_others_lead_nowhere() {
     let app = TestApp::start().await;
     let (alice, bob) = (app.http.with_caller(Caller::new("acme", "alice")), app.http.with_caller(Caller::new("evil", "bob")));
     let long = alice.create_session("test").await;

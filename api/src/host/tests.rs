@@ -15,7 +15,7 @@ fn answered(bind: &Bind, target: &str, hosts: &[&str]) -> bool {
 }
 
 #[test]
-fn a_loopback_bind_answers_for_loopback_only() {
+fn case_g4_a_loopback_bind_answers_for_loopback_only() {
     for host in
         ["localhost", "LocalHost:80", "localhost:7420", "127.0.0.1", "127.9.9.9:1", "[::1]", "[::1]:7420", "[::ffff:127.0.0.1]"]
     {
@@ -52,7 +52,7 @@ fn the_target_wins_over_the_header() {
 }
 
 #[test]
-fn a_routable_bind_needs_and_answers_for_its_list() {
+fn case_g4_a_routable_bind_needs_and_answers_for_its_list() {
     let routable = bind("0.0.0.0:7420", &["baton.example.com"]).unwrap();
     assert!(answered(&routable, "/", &["Baton.example.com:8443"]));
     assert!(!answered(&routable, "/", &["localhost"]));
