@@ -18,7 +18,7 @@ use crate::fault::Faults;
 use crate::idempotency::KeyTtl;
 use crate::notify::Notifier;
 use crate::queue::QueueService;
-use crate::runs::{Backlog, RunService};
+use crate::runs::{Backlog, RunService, Submissions};
 use crate::sessions::SessionService;
 
 /// Every service of a process. Each call takes a principal first and returns a view.
@@ -47,6 +47,7 @@ impl Services {
         faults: Faults,
     ) -> Result<Self, Error> {
         let options = db::options(&config.database, role)?;
+        let submissions = Submissions::start(pool.clone(), options.clone());
         let (notifier, listen) = match config.database.notifications {
             Notifications::On => (Notifier::start(&options), Some(options)),
             Notifications::Off => (Notifier::off(), None),
@@ -70,6 +71,7 @@ impl Services {
                 pool: pool.clone(),
                 clock,
                 notifier,
+                submissions,
                 follow,
                 key_ttl,
                 route_input: config.sessions.route_input,

@@ -23,6 +23,10 @@ const BATCH_MAX: usize = 1_024;
 /// Deltas leave at most this often: fast enough to read along, a thirtieth of the statements that single tokens would cost.
 const LIVE_INTERVAL: Duration = Duration::from_millis(30);
 
+/// Hints leave at most this often: at once where there was silence, and a few hundred statements a second where there is much to
+/// tell, each with a lock that all of them share.
+const HINT_INTERVAL: Duration = Duration::from_millis(2);
+
 /// Longest wait until hints are sent, connecting included; then the connection is given up.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -63,7 +67,16 @@ impl Notifier {
         // Nothing that is sent here must survive a crash of the server.
         let options = options.clone().options([("synchronous_commit", "off")]);
         tokio::spawn(
-            Sending { options, connection: None, messages: receiver, live: LiveBuffer::default(), live_due: None }.run(),
+            Sending {
+                options,
+                connection: None,
+                messages: receiver,
+                hints: Payloads::default(),
+                live: LiveBuffer::default(),
+                due: None,
+                sent_at: Instant::now(),
+            }
+            .run(),
         );
         Self { messages: Some(sender) }
     }
@@ -92,15 +105,18 @@ struct Sending {
     options: PgConnectOptions,
     connection: Option<PgConnection>,
     messages: mpsc::Receiver<Message>,
+    hints: Payloads,
     live: LiveBuffer,
-    live_due: Option<Instant>,
+    /// When what waits is to be sent.
+    due: Option<Instant>,
+    sent_at: Instant,
 }
 
 impl Sending {
     async fn run(mut self) {
         loop {
-            let live_due = async {
-                match self.live_due {
+            let due = async {
+                match self.due {
                     Some(due) => tokio::time::sleep_until(due).await,
                     None => std::future::pending().await,
                 }
@@ -110,10 +126,10 @@ impl Sending {
                     Some(message) => self.take(message).await,
                     None => break,
                 },
-                () = live_due => self.flush(Vec::new()).await,
+                () = due => self.flush().await,
             }
         }
-        self.flush(Vec::new()).await;
+        self.flush().await;
         if let Some(connection) = self.connection.take() {
             // The process is going, or nobody sends any more: what close says interests nobody.
             let _ = connection.close().await;
@@ -123,31 +139,38 @@ impl Sending {
     /// Takes what is ready. A delta waits for its neighbours; anything else takes along the deltas that came before it, so
     /// that nobody hears of a finished message before its last words.
     async fn take(&mut self, first: Message) {
-        let (mut payloads, mut flushes) = (Payloads::default(), Vec::new());
+        let (now, mut flushes) = (Instant::now(), Vec::new());
         let mut next = Some(first);
         while let Some(message) = next {
-            match message {
+            let due = match message {
                 Message::Hint(Hint::Live(delta)) => {
                     self.live.add(delta);
-                    self.live_due.get_or_insert_with(|| Instant::now() + LIVE_INTERVAL);
+                    now + LIVE_INTERVAL
                 }
-                Message::Hint(other) => payloads.add(&other),
-                Message::Flush(done) => flushes.push(done),
-            }
-            next = if payloads.len() < BATCH_MAX { self.messages.try_recv().ok() } else { None };
+                Message::Hint(hint) => {
+                    self.hints.add(&hint);
+                    self.sent_at + HINT_INTERVAL
+                }
+                Message::Flush(done) => {
+                    flushes.push(done);
+                    now
+                }
+            };
+            self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
+            next = if self.hints.len() < BATCH_MAX { self.messages.try_recv().ok() } else { None };
         }
-        if payloads.len() > 0 || !flushes.is_empty() {
-            self.flush(payloads.into_vec()).await;
+        if self.hints.len() >= BATCH_MAX || self.due.is_some_and(|due| due <= now) {
+            self.flush().await;
         }
         for done in flushes {
             let _ = done.send(()); // whoever waited has stopped waiting
         }
     }
 
-    async fn flush(&mut self, hints: Vec<(Channel, String)>) {
-        self.live_due = None;
+    async fn flush(&mut self) {
+        self.due = None;
         let live = self.live.drain(PAYLOAD_BYTES_MAX).into_iter().map(|payload| (Channel::Live, payload));
-        let all: Vec<(Channel, String)> = live.chain(hints).collect();
+        let all: Vec<(Channel, String)> = live.chain(std::mem::take(&mut self.hints).into_vec()).collect();
         if all.is_empty() {
             return;
         }
@@ -156,6 +179,7 @@ impl Sending {
             self.connection = None;
             tokio::time::sleep(RECONNECT_WAIT).await;
         }
+        self.sent_at = Instant::now();
     }
 
     async fn notify(&mut self, hints: &[(Channel, String)]) -> Result<(), sqlx::Error> {

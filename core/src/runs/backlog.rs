@@ -11,10 +11,10 @@ use sqlx::PgPool;
 use tokio::time::Instant;
 
 use crate::error::{Error, chain};
-use crate::principal::Principal;
 use crate::runs::service::RunService;
 use crate::runs::status::Priority;
-use crate::runs::store::{self, NewRun};
+use crate::runs::store;
+use crate::runs::submission::NewRun;
 
 /// How long an estimate is good.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
@@ -42,9 +42,9 @@ struct Estimate {
 impl RunService {
     /// Whether the tenant has its fill of queued runs. Whatever finds an unfinished run in its session makes no new one, and
     /// passes.
-    pub(super) async fn backlog_is_full(&self, principal: &Principal, new: &NewRun<'_>) -> Result<bool, Error> {
-        Ok(self.backlog.is_full(&principal.tenant_id)
-            && store::unfinished(&self.pool, principal, new.session_id).await?.is_none())
+    pub(super) async fn backlog_is_full(&self, new: &NewRun) -> Result<bool, Error> {
+        Ok(self.backlog.is_full(&new.principal.tenant_id)
+            && store::unfinished(&self.pool, &new.principal, new.session_id).await?.is_none())
     }
 }
 

@@ -13,7 +13,8 @@ use crate::principal::Principal;
 use crate::runs::command::{DeliverInput, Submitted};
 use crate::runs::service::RunService;
 use crate::runs::status::RunStatus;
-use crate::runs::store::{self, NewRun};
+use crate::runs::store;
+use crate::runs::submission::NewRun;
 use crate::scope::Scope;
 use crate::task::shielded;
 
@@ -70,22 +71,16 @@ impl RunService {
 
     /// Delivers a message of the session as the answer to the question that its run waits with. None: the question was closed
     /// meanwhile, or the key has become known; another submission sees which.
-    pub(super) async fn route(
-        &self,
-        principal: &Principal,
-        new: &NewRun<'_>,
-        run_id: Uuid,
-        question_id: Uuid,
-    ) -> Result<Option<Submitted>, Error> {
+    pub(super) async fn route(&self, new: &NewRun, run_id: Uuid, question_id: Uuid) -> Result<Option<Submitted>, Error> {
         let content = serde_json::to_string(&new.command.content).map_err(Error::internal)?;
-        let answer = Answer { run_id, question_id, content: &content, key: new.key, key_ttl: new.key_ttl };
-        if let Some(submitted) = self.deliver(principal, &answer).await? {
+        let answer = Answer { run_id, question_id, content: &content, key: new.key.as_ref(), key_ttl: new.key_ttl };
+        if let Some(submitted) = self.deliver(&new.principal, &answer).await? {
             return Ok(Some(submitted));
         }
         if new.key.is_some() {
             return Ok(None); // if the delivery was ours and its answer was lost, the key says so
         }
-        let found = find(&self.pool, principal, run_id, Some(question_id)).await?.ok_or(Error::NotFound(Resource::Run))?;
+        let found = find(&self.pool, &new.principal, run_id, Some(question_id)).await?.ok_or(Error::NotFound(Resource::Run))?;
         let is_ours = found.question.is_some_and(|question| question.answer.as_deref() == Some(content.as_str()));
         Ok(is_ours.then_some(Submitted { run_id, session_id: found.session_id, status: found.status, replayed: false }))
     }

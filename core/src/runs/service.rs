@@ -1,5 +1,6 @@
 //! What callers may do with runs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::PgPool;
@@ -7,7 +8,6 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::clock::Clock;
-use crate::db;
 use crate::error::{Cap, Conflict, Error, Resource};
 use crate::events::follow::Follow;
 use crate::events::{EventPage, Followed, log};
@@ -20,7 +20,9 @@ use crate::principal::Principal;
 use crate::runs::backlog::Backlog;
 use crate::runs::command::{SubmitMessage, Submitted};
 use crate::runs::status::RunStatus;
-use crate::runs::store::{self, Extent, NewRun, Submission, Unfinished};
+use crate::runs::store::{self, Extent, Unfinished};
+use crate::runs::submission::{NewRun, Submission};
+use crate::runs::submissions::Submissions;
 use crate::runs::view::RunView;
 use crate::runs::wait::Until;
 use crate::scope::Scope;
@@ -32,6 +34,7 @@ pub struct RunService {
     pub(crate) pool: PgPool,
     pub(crate) clock: Clock,
     pub(crate) notifier: Notifier,
+    pub(crate) submissions: Submissions,
     pub(crate) follow: Follow,
     pub(crate) key_ttl: KeyTtl,
     /// Whether a message for a run that waits for its user is the answer.
@@ -76,33 +79,28 @@ impl RunService {
             Ok(metadata) => metadata,
             Err(malformed) => return Err(self.session_missing_or(principal, session_id, malformed).await),
         };
-        let (service, principal) = (self.clone(), principal.clone());
+        let service = self.clone();
+        let principal = principal.clone();
+        let new = NewRun { id: self.clock.new_id(), session_id, principal, command, metadata, key, key_ttl: self.key_ttl };
         shielded(async move {
-            let new = NewRun {
-                id: service.clock.new_id(),
-                session_id,
-                command: &command,
-                metadata: &metadata,
-                key: key.as_ref(),
-                key_ttl: service.key_ttl,
-            };
-            let submitted = service.submit_new(&principal, &new).await?;
+            let submitted = service.submit_new(Arc::new(new)).await?;
             service.faults.hit(Point::AfterSubmit).await?;
             Ok(submitted)
         })
         .await
     }
 
-    async fn submit_new(&self, principal: &Principal, new: &NewRun<'_>) -> Result<Submitted, Error> {
-        if self.backlog_is_full(principal, new).await? {
-            return match self.replay(principal, new).await? {
+    async fn submit_new(&self, new: Arc<NewRun>) -> Result<Submitted, Error> {
+        let principal = &new.principal;
+        if self.backlog_is_full(&new).await? {
+            return match self.replay(&new).await? {
                 Some(replayed) => Ok(replayed),
                 None => Err(self.session_missing_or(principal, new.session_id, Error::RateLimited(Cap::QueuedRuns)).await),
             };
         }
         let created = Submitted { run_id: new.id, session_id: new.session_id, status: RunStatus::Queued, replayed: false };
         for _ in 0..BUSY_TRIES_MAX {
-            match db::repeat_when_lost(|| store::submit(&self.pool, principal, new)).await? {
+            match self.submissions.store(&new).await? {
                 Submission::Created { last_sequence } => {
                     self.backlog.count(&principal.tenant_id);
                     self.notifier.send([Hint::Queue, Hint::Events { session_id: new.session_id, sequence: last_sequence }]);
@@ -112,10 +110,10 @@ impl RunService {
                     self.notifier.send([Hint::Queue]);
                     return Ok(created);
                 }
-                Submission::KeyExists => return self.replay(principal, new).await?.ok_or(Error::ConcurrencyConflict),
+                Submission::KeyExists => return self.replay(&new).await?.ok_or(Error::ConcurrencyConflict),
                 // A repeat of a known key is answered before whatever stands in the way of a new run.
                 Submission::NoSession => {
-                    return match self.replay(principal, new).await? {
+                    return match self.replay(&new).await? {
                         Some(replayed) => Ok(replayed),
                         None => Err(self
                             .session_missing_or(principal, new.session_id, Error::Conflict(Conflict::SessionClosed))
@@ -124,13 +122,13 @@ impl RunService {
                 }
                 Submission::Busy => {
                     let Some(unfinished) = store::unfinished(&self.pool, principal, new.session_id).await? else { continue };
-                    if let Some(replayed) = self.replay(principal, new).await? {
+                    if let Some(replayed) = self.replay(&new).await? {
                         return Ok(replayed);
                     }
                     let Unfinished { run_id, status, question_id } = unfinished;
                     match question_id.filter(|_| self.route_input) {
                         Some(question_id) => {
-                            if let Some(submitted) = self.route(principal, new, run_id, question_id).await? {
+                            if let Some(submitted) = self.route(&new, run_id, question_id).await? {
                                 return Ok(submitted);
                             }
                         }
@@ -143,14 +141,14 @@ impl RunService {
     }
 
     /// What the key had created, as it is now. None: there is no key, or nothing under it.
-    pub(super) async fn replay(&self, principal: &Principal, new: &NewRun<'_>) -> Result<Option<Submitted>, Error> {
-        let Some(key) = new.key else { return Ok(None) };
-        match idempotency::look_up(&self.pool, principal, key).await? {
+    pub(super) async fn replay(&self, new: &NewRun) -> Result<Option<Submitted>, Error> {
+        let Some(key) = &new.key else { return Ok(None) };
+        match idempotency::look_up(&self.pool, &new.principal, key).await? {
             None => Ok(None),
             Some(Created::Session(_)) => Err(Error::Conflict(Conflict::IdempotencyKeyReused)),
             Some(Created::Run(run_id)) => {
                 let (session_id, status) =
-                    store::status(&self.pool, principal, run_id).await?.ok_or(Error::NotFound(Resource::Run))?;
+                    store::status(&self.pool, &new.principal, run_id).await?.ok_or(Error::NotFound(Resource::Run))?;
                 // Our own identifier: the answer to our own first try was lost.
                 Ok(Some(Submitted { run_id, session_id, status, replayed: run_id != new.id }))
             }

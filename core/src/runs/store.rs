@@ -3,125 +3,13 @@
 use sqlx::PgPool;
 use uuid::Uuid;
 
-use crate::db;
 use crate::error::Error;
-use crate::events::{Event, UserMessageCreated};
-use crate::idempotency::{IdempotencyKey, KeyTtl};
 use crate::page::{Cursor, PageRequest};
 use crate::principal::Principal;
-use crate::runs::command::{SubmitMessage, title_of};
 use crate::runs::row::Row;
 use crate::runs::service::RunFilter;
 use crate::runs::status::RunStatus;
 use crate::runs::view::RunView;
-
-pub(super) struct NewRun<'a> {
-    pub(super) id: Uuid,
-    pub(super) session_id: Uuid,
-    pub(super) command: &'a SubmitMessage,
-    pub(super) metadata: &'a str,
-    pub(super) key: Option<&'a IdempotencyKey>,
-    pub(super) key_ttl: KeyTtl,
-}
-
-/// What one submission did.
-pub(super) enum Submission {
-    Created {
-        last_sequence: i64,
-    },
-    /// The key came to exist meanwhile: look it up in a new statement.
-    KeyExists,
-    /// The key was known, or the session is missing, foreign or closed: read which.
-    NoSession,
-    /// The session has an unfinished run; nothing was left behind, the key neither.
-    Busy,
-    /// This very run had been committed before, and the answer was lost.
-    Repeat,
-}
-
-/// The run, its key, its first two events and the session's counter: all or nothing, in one statement.
-pub(super) async fn submit(pool: &PgPool, principal: &Principal, new: &NewRun<'_>) -> Result<Submission, sqlx::Error> {
-    let command = new.command;
-    let limits = &command.limits;
-    let scopes: Vec<String> = principal.scopes.iter().map(ToString::to_string).collect();
-    let message = Event::UserMessageCreated(UserMessageCreated { content: command.content.clone() });
-    let answer = sqlx::query!(
-        r#"
-        WITH ses AS MATERIALIZED (
-            -- Held from here to the commit: it orders the writers of this session.
-            SELECT s.id, s.tenant_id, s.principal_id
-            FROM sessions s
-            WHERE s.id = $1::uuid AND s.tenant_id = $2::text AND s.principal_id = $3::text AND s.status = 'ACTIVE'
-              -- The lock is a write: a key that is known already is answered without one.
-              AND ($18::text IS NULL OR NOT EXISTS (
-                SELECT 1 FROM idempotency_keys k
-                WHERE k.tenant_id = $2::text AND k.principal_id = $3::text AND k.key = $18::text
-              ))
-            FOR NO KEY UPDATE
-        ), key AS (
-            -- Session before key, everywhere. A concurrent request with this key is waited for.
-            INSERT INTO idempotency_keys (tenant_id, principal_id, key, request_sha256, run_id, expires_at)
-            SELECT ses.tenant_id, ses.principal_id, $18::text, $19::bytea, $4::uuid, now() + $20::float8 * interval '1 second'
-            FROM ses WHERE $18::text IS NOT NULL
-            ON CONFLICT (tenant_id, principal_id, key) DO NOTHING
-            RETURNING run_id
-        ), num AS (
-            UPDATE sessions s SET last_sequence = s.last_sequence + 2, title = coalesce(s.title, $16::text), updated_at = now()
-            FROM ses WHERE s.id = ses.id AND ($18::text IS NULL OR EXISTS (SELECT 1 FROM key))
-            RETURNING s.id, s.tenant_id, s.principal_id, s.agent_id, s.agent_version, s.last_sequence - 1 AS first_sequence
-        ), run AS (
-            -- The one-unfinished-run index decides: a violation undoes the key and the counter with it. LEAST ignores nulls.
-            INSERT INTO runs (id, session_id, tenant_id, principal_id, scopes, agent_id, agent_version, status, priority, metadata, traceparent,
-                max_steps, max_model_calls, max_tool_calls, max_input_tokens, max_output_tokens, max_cost_usd, deadline_at, first_sequence)
-            SELECT $4::uuid, num.id, num.tenant_id, num.principal_id, $5::text[], num.agent_id, num.agent_version, 'QUEUED', $6::text, $7::text, $8::text,
-                least($9::int4, a.max_steps), least($10::int4, a.max_model_calls), least($11::int4, a.max_tool_calls),
-                least($12::int8, a.max_input_tokens), least($13::int8, a.max_output_tokens), least($14::numeric, a.max_cost_usd),
-                now() + least($15::int4, a.deadline_seconds) * interval '1 second', num.first_sequence
-            FROM num JOIN agent_versions a ON a.agent_id = num.agent_id AND a.version = num.agent_version
-            RETURNING id, session_id, first_sequence
-        ), ev AS (
-            INSERT INTO events (session_id, sequence, run_id, type, schema_version, body)
-            SELECT run.session_id, run.first_sequence + e.k, run.id, e.type, 1, e.body
-            FROM run CROSS JOIN (VALUES (0, 'user.message.created', $17::text), (1, 'run.queued', '{"priority":"' || $6::text || '"}')) AS e(k, type, body)
-        )
-        SELECT EXISTS (SELECT 1 FROM ses) AS "session_found!", (SELECT min(first_sequence) FROM run) AS first_sequence
-        "#,
-        new.session_id,
-        principal.tenant_id,
-        principal.principal_id,
-        new.id,
-        &scopes,
-        command.priority.as_str(),
-        new.metadata,
-        command.traceparent.as_deref(),
-        limits.max_steps,
-        limits.max_model_calls,
-        limits.max_tool_calls,
-        limits.max_input_tokens,
-        limits.max_output_tokens,
-        limits.max_cost_usd,
-        limits.deadline_seconds,
-        title_of(&command.content),
-        message.body(),
-        new.key.map(IdempotencyKey::key),
-        new.key.map(IdempotencyKey::request_sha256),
-        new.key_ttl.0.as_secs_f64(),
-    )
-    .fetch_one(pool)
-    .await;
-    match answer {
-        Ok(row) => Ok(match row.first_sequence {
-            Some(first_sequence) => Submission::Created { last_sequence: first_sequence + 1 },
-            None if row.session_found => Submission::KeyExists,
-            None => Submission::NoSession,
-        }),
-        Err(error) => match db::constraint(&error) {
-            Some("runs_one_unfinished_per_session") => Ok(Submission::Busy),
-            Some("runs_pkey") => Ok(Submission::Repeat),
-            _ => Err(error),
-        },
-    }
-}
 
 /// The unfinished run of a session, with the question that it waits with and that may still be answered.
 pub(super) struct Unfinished {
