@@ -25,9 +25,19 @@ impl CorsOrigins {
 
     /// None where no page is named: then there is nothing to answer, not even a preflight.
     pub(crate) fn layer(&self) -> Option<CorsLayer> {
-        const READ: [&str; 6] =
-            ["x-request-id", "location", "idempotency-replayed", "retry-after", "etag", "content-disposition"];
-        const SENT: [&str; 5] = ["idempotency-key", "last-event-id", "x-request-id", "traceparent", "if-none-match"];
+        const READ: [&str; 9] = [
+            "x-request-id",
+            "location",
+            "idempotency-replayed",
+            "baton-run-id",
+            "retry-after",
+            "etag",
+            "accept-ranges",
+            "content-range",
+            "content-disposition",
+        ];
+        const SENT: [&str; 7] =
+            ["idempotency-key", "last-event-id", "x-request-id", "traceparent", "if-none-match", "if-range", "range"];
         if self.0.is_empty() {
             return None;
         }

@@ -4,7 +4,7 @@ use axum::http::HeaderMap;
 use baton_core::Error;
 use baton_core::error::Problem;
 
-use crate::extract::{Query, all_well};
+use crate::extract::{Query, all_well, number};
 use crate::headers;
 
 const HEADER: &str = "Last-Event-ID";
@@ -49,7 +49,7 @@ pub(crate) fn page(query: &Query) -> Result<(Option<i64>, i64), Error> {
 }
 
 fn limit(text: &str) -> Result<i64, Problem> {
-    let limit = text.parse().ok().filter(|limit| *limit > 0).map(|limit: i64| limit.min(EVENTS_MAX));
+    let limit = number(text).filter(|limit| *limit > 0).map(|limit| limit.min(EVENTS_MAX));
     limit.ok_or_else(|| Problem { path: LIMIT.into(), message: "a positive number".into() })
 }
 

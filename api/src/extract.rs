@@ -11,9 +11,9 @@ use baton_core::idempotency::IdempotencyKey;
 use baton_core::runs::WAIT_MAX;
 use baton_core::{Error, Principal, Resource};
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use crate::command::Command;
 use crate::error::ApiError;
 use crate::json::{self, Parsed};
 use crate::state::ApiState;
@@ -79,6 +79,11 @@ pub(crate) fn hyphenated(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|_| text.len() == HYPHENATED_CHARS)
 }
 
+/// A number as people write one: digits, without a sign.
+pub(crate) fn number(text: &str) -> Option<i64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
 const WAIT: &str = "wait";
 
 /// The parameters of a query, in their order.
@@ -108,7 +113,7 @@ impl Query {
     /// `?wait=30`: for how many seconds the answer may be held back.
     fn wait(&self) -> Result<Duration, Problem> {
         let Some(text) = self.once(WAIT)? else { return Ok(Duration::ZERO) };
-        let seconds = text.parse().ok().map(Duration::from_secs).filter(|wait| *wait <= WAIT_MAX);
+        let seconds = number(text).map(|seconds| Duration::from_secs(seconds.unsigned_abs())).filter(|wait| *wait <= WAIT_MAX);
         seconds.ok_or_else(|| Problem { path: WAIT.into(), message: format!("whole seconds, at most {}", WAIT_MAX.as_secs()) })
     }
 
@@ -166,7 +171,7 @@ impl Creation {
     }
 
     /// The command and, where the client may repeat it, its key; else everything that is wrong, at once.
-    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<(Option<IdempotencyKey>, T), Error> {
+    pub(crate) fn parse<T: Command>(&self) -> Result<(Option<IdempotencyKey>, T), Error> {
         let mut problems = Query::parse(&self.parts.uri).unknown(&[]);
         let key = headers::once(&self.parts.headers, "Idempotency-Key").unwrap_or_else(|problem| {
             problems.push(problem);
@@ -200,7 +205,7 @@ pub(crate) struct Change {
 
 impl Change {
     /// The command; else everything that is wrong, at once.
-    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Error> {
+    pub(crate) fn parse<T: Command>(&self) -> Result<T, Error> {
         Ok(judged(&self.body, self.query.unknown(&[]))?.command)
     }
 }
@@ -215,11 +220,11 @@ impl FromRequest<ApiState> for Change {
 }
 
 /// A body, where neither it nor anything before it is wrong.
-fn judged<T: DeserializeOwned>(body: &[u8], mut problems: Vec<Problem>) -> Result<Parsed<T>, Error> {
+fn judged<T: Command>(body: &[u8], mut problems: Vec<Problem>) -> Result<Parsed<T>, Error> {
     match json::parse::<T>(body) {
         Ok(parsed) => all_well(problems).map(|()| parsed),
-        Err(problem) => {
-            problems.push(problem);
+        Err(more) => {
+            problems.extend(more);
             Err(Error::Malformed(problems))
         }
     }

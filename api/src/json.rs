@@ -2,12 +2,9 @@
 
 use baton_core::canonical;
 use baton_core::error::Problem;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_path_to_error::{Path, Segment};
 
-/// Longest message about a value: serde's repeat the value.
-const MESSAGE_CHARS_MAX: usize = 200;
+use crate::command::{self, Command};
 
 /// A command, and the canonical text that an idempotency key's hash is made of.
 #[derive(Debug)]
@@ -16,18 +13,21 @@ pub(crate) struct Parsed<T> {
     pub(crate) canonical_text: String,
 }
 
-/// Parses a body strictly: no duplicate keys, no NUL, no number without a canonical form, no field that we do not know.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<Parsed<T>, Problem> {
-    let at_root = |message: String| Problem { path: String::new(), message };
+/// Parses a body strictly: no duplicate keys, no NUL, no number without a canonical form, nothing that its schema does not have.
+pub(crate) fn parse<T: Command>(bytes: &[u8]) -> Result<Parsed<T>, Vec<Problem>> {
+    let at_root = |message: String| vec![Problem { path: String::new(), message }];
     let value = canonical::parse(bytes).map_err(|error| at_root(error.to_string()))?;
     let canonical_text = canonical::text(&value).map_err(|error| at_root(error.to_string()))?;
     if !matches!(value, Value::Object(_)) {
         return Err(at_root("a JSON object".into()));
     }
-    let command = serde_path_to_error::deserialize(counted(value)).map_err(|error| Problem {
-        path: pointer(error.path()),
-        message: error.inner().to_string().chars().take(MESSAGE_CHARS_MAX).collect(),
-    })?;
+    let value = counted(value);
+    let problems = command::problems(T::schema(), &value);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    // What the schema takes and the type does not is a defect of the schema, and all the same no reason to show serde's words.
+    let command = serde_json::from_value(value).map_err(|_| at_root("not as the document has it".into()))?;
     Ok(Parsed { command, canonical_text })
 }
 
@@ -45,16 +45,6 @@ fn counted(value: Value) -> Value {
         Value::Object(members) => members.into_iter().map(|(name, value)| (name, counted(value))).collect(),
         other => other,
     }
-}
-
-/// A JSON pointer (RFC 6901), as far as serde knows the way.
-fn pointer(path: &Path) -> String {
-    let token = |segment: &Segment| match segment {
-        Segment::Seq { index } => Some(index.to_string()),
-        Segment::Map { key } => Some(key.replace('~', "~0").replace('/', "~1")),
-        Segment::Enum { .. } | Segment::Unknown => None,
-    };
-    path.iter().filter_map(token).map(|token| format!("/{token}")).collect()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 mod access;
 mod auth;
 mod body;
+mod command;
 mod connection;
 mod cors;
 mod cursor;

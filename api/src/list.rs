@@ -5,11 +5,11 @@ use std::str::FromStr;
 use baton_core::error::Problem;
 use baton_core::page::{Keyset, PageRequest};
 use baton_core::{Error, UnknownWord};
-use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use time::{OffsetDateTime, UtcOffset};
 use uuid::Uuid;
 
-use crate::extract::{Query, all_well, hyphenated};
+use crate::extract::{Query, all_well, hyphenated, number};
 
 const CURSOR: &str = "cursor";
 const LIMIT: &str = "limit";
@@ -48,9 +48,10 @@ impl<'a> ListQuery<'a> {
     /// A moment, as RFC 3339 writes it.
     pub(crate) fn time(&mut self, name: &str) -> Option<OffsetDateTime> {
         let text = self.once(name)?;
-        let time = OffsetDateTime::parse(text, &Rfc3339).ok();
+        // In UTC as the database has it, too: a time zone can push the last hours of the year 9999 out of it.
+        let time = OffsetDateTime::parse(text, &Rfc3339).ok().and_then(|time| time.checked_to_offset(UtcOffset::UTC));
         if time.is_none() {
-            self.wrong(name, "a time as in RFC 3339".into());
+            self.wrong(name, "a time as in RFC 3339, in UTC up to the year 9999".into());
         }
         time
     }
@@ -73,7 +74,7 @@ impl<'a> ListQuery<'a> {
 
     fn limit(&mut self) -> Option<i64> {
         let text = self.once(LIMIT)?;
-        let limit = text.parse().ok();
+        let limit = number(text);
         if limit.is_none() {
             self.wrong(LIMIT, "a positive number".into());
         }

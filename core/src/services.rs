@@ -1,6 +1,7 @@
 //! The only door: what handlers and commands call.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::PgPool;
 
@@ -20,6 +21,9 @@ use crate::notify::Notifier;
 use crate::queue::QueueService;
 use crate::runs::{Backlog, RunService, Submissions};
 use crate::sessions::SessionService;
+
+/// Whoever asks whether we are ready does not wait longer for the answer.
+const READY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Every service of a process. Each call takes a principal first and returns a view.
 #[derive(Debug, Clone)]
@@ -93,9 +97,17 @@ impl Services {
     /// # Errors
     /// `Unavailable`.
     pub async fn ready(&self) -> Result<(), Error> {
-        db::check_schema(&self.pool).await.map_err(|error| {
-            tracing::warn!(error = chain(&error), "not ready");
-            Error::Unavailable { retry_after_seconds: 2, source: None }
-        })
+        let unavailable = Error::Unavailable { retry_after_seconds: 2, source: None };
+        match tokio::time::timeout(READY_TIMEOUT, db::check_schema(&self.pool)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => {
+                tracing::warn!(error = chain(&error), "not ready");
+                Err(unavailable)
+            }
+            Err(_) => {
+                tracing::warn!("not ready: the database does not answer");
+                Err(unavailable)
+            }
+        }
     }
 }

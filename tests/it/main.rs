@@ -44,6 +44,7 @@ mod runs_limits;
 mod runs_main_job;
 mod runs_reading;
 mod runs_statements;
+mod runs_together;
 mod server_caps;
 mod server_cases;
 mod server_connections;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use baton_core::Scope;
+use reqwest::header::HeaderValue;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -192,6 +193,7 @@ async fn a_submission_may_be_answered_with_the_runs_stream() {
     // The same again is the same run, from its start.
     let again = submit().await.unwrap();
     assert_eq!(again.headers()["baton-run-id"].to_str().unwrap(), run_id.to_string());
+    assert_eq!((again.status(), &again.headers()["idempotency-replayed"]), (StatusCode::OK, &HeaderValue::from_static("true")));
     assert_eq!(events(&again.bytes().await.unwrap()), followed);
 
     // Who may not read gets nothing stored.

@@ -250,3 +250,24 @@ async fn a_trace_is_stored_where_it_is_one() {
     app.work().await;
     app.finish().await;
 }
+
+/// A time zone can push what RFC 3339 can write out of what the database can hold.
+#[tokio::test]
+async fn a_time_beyond_the_last_year_is_refused() {
+    let app = TestApp::start().await;
+    for parameter in ["created_after", "created_before"] {
+        for (time, status) in [
+            ("9999-12-31T23:59:59-00:01", 400),
+            ("9999-12-31T23:59:59-23:59", 400),
+            ("9999-12-31T23:59:59Z", 200),
+            ("0000-01-01T00:00:00Z", 200),
+        ] {
+            let (answered, body) = app.http.get(&format!("/v1/runs?{parameter}={time}")).await;
+            assert_eq!(answered.as_u16(), status, "{parameter}={time}: {body}");
+        }
+    }
+    for query in ["limit=%2B1", "limit=1e1", "limit=0", "limit=-1", "limit= 1"] {
+        assert_eq!(app.http.get(&format!("/v1/runs?{query}")).await.0, StatusCode::BAD_REQUEST, "{query}");
+    }
+    app.finish().await;
+}

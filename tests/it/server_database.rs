@@ -6,6 +6,7 @@ use std::time::Duration;
 use baton_core::db;
 use baton_devdb::databases;
 use baton_devdb::testing::TempCluster;
+use futures::future;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reqwest::{Method, StatusCode};
@@ -16,6 +17,9 @@ use crate::support::{Http, RealApp, eventually, message, pool};
 
 /// The bound of the server, and what a busy machine adds.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
+
+/// After so long without use a connection is looked at before it is used.
+const RESTED: Duration = Duration::from_millis(1_100);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_is_frozen_or_gone_is_503_and_never_a_hang() {
@@ -34,12 +38,23 @@ async fn a_database_that_is_frozen_or_gone_is_503_and_never_a_hang() {
     };
 
     let frozen = Frozen::new(processes(cluster.socket_dir()));
-    all_unavailable(&app.http, requests()).await;
+    let (ready, ()) = tokio::join!(app.http.get("/health/ready"), all_unavailable(&app.http, requests()));
+    assert_eq!(ready, (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "not_ready"})));
     drop(frozen);
     eventually("the thawed database answers", || async {
         (app.http.get("/health/ready").await.0 == StatusCode::OK).then_some(())
     })
     .await;
+
+    // As many connections as the pool has, all of them idle when the server goes.
+    future::join_all((0..64).map(|_| app.http.get("/v1/runs"))).await;
+    let used_at = Instant::now();
+    cluster.kill().unwrap();
+    cluster.restart().unwrap();
+    tokio::time::sleep_until(used_at + RESTED).await;
+    for request in 0..32 {
+        assert_eq!(app.http.get("/v1/runs").await.0, StatusCode::OK, "request {request} after a restart that nobody saw");
+    }
 
     cluster.kill().unwrap();
     all_unavailable(&app.http, requests()).await;
@@ -71,7 +86,7 @@ async fn all_unavailable(http: &Http, requests: [(Method, String, Value); 3]) {
         let ready = http.request(Method::GET, "/health/ready").timeout(ANSWER_MAX).send().await.unwrap();
         assert_eq!(ready.status(), StatusCode::SERVICE_UNAVAILABLE);
     };
-    futures::future::join(futures::future::join_all(asked), alive).await;
+    future::join(future::join_all(asked), alive).await;
     println!("unavailable after {:?}", began.elapsed());
 }
 

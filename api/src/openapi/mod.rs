@@ -21,6 +21,7 @@ use crate::openapi::schemas::Components;
 
 pub use errors::reference as errors_reference;
 pub(crate) use operation::Operation;
+pub(crate) use schemas::validator;
 
 /// A route as it is registered, with what is written about it.
 #[derive(Debug, Clone)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jsonschema::Validator;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
@@ -44,6 +45,14 @@ pub(super) fn one<T: ToSchema>() -> Described {
         components.add_derived(derived);
         components.schema(&T::name(), exact(&T::schema()))
     })
+}
+
+/// What tells whether a value is one of these.
+pub(crate) fn validator<T: ToSchema>() -> Validator {
+    let mut components = Components::default();
+    let mut schema = (one::<T>().0)(&mut components);
+    schema["components"] = json!({"schemas": components.schemas});
+    jsonschema::options().should_validate_formats(true).build(&schema).expect("a schema of the document is one")
 }
 
 /// A page of a list of them.

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use baton_core::artifacts::ArtifactView;
 use baton_core::{Error, Services};
@@ -28,6 +28,7 @@ pub(super) async fn content(
     Caller(principal): Caller,
     ArtifactId(id): ArtifactId,
     query: Query,
+    method: Method,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let artifact = services.artifacts.get(&principal, id).await?;
@@ -37,7 +38,8 @@ pub(super) async fn content(
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
     }
     let size = u64::try_from(artifact.size_bytes).map_err(Error::internal)?;
-    let range = range::requested(&headers, &etag, size);
+    // RFC 9110 knows ranges of a GET only.
+    let range = (method == Method::GET).then(|| range::requested(&headers, &etag, size)).flatten();
     let bytes = services.artifacts.open(&principal, id).await?;
     let (status, length) = range.map_or((StatusCode::OK, size), |range| (StatusCode::PARTIAL_CONTENT, range.length()));
     let mut response = (status, Body::from_stream(range::cut(bytes, range))).into_response();

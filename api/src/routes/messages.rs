@@ -6,9 +6,8 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use baton_core::Services;
 use baton_core::events::Followed;
-use baton_core::runs::SubmitMessage;
+use baton_core::runs::{SubmitMessage, Submitted};
 use baton_core::{Error, Principal, Scope};
-use uuid::Uuid;
 
 use super::{answer, sessions};
 use crate::connection::Stall;
@@ -59,7 +58,7 @@ pub(super) async fn submit(
     let command = SubmitMessage { traceparent: creation.traceparent(), ..command };
     let submitted = services.runs.submit(&principal, session_id, key, command).await?;
     if let Some(place) = place {
-        return stream(&state, place, &principal, submitted.run_id).await;
+        return stream(&state, place, &principal, &submitted).await;
     }
     let location = format!("/v1/runs/{}", submitted.run_id);
     Ok(if submitted.replayed {
@@ -75,12 +74,15 @@ fn place(state: &ApiState, principal: &Principal, stall: Stall) -> Result<Place,
 }
 
 /// From the run's start, also where the message had been sent before.
-async fn stream(state: &ApiState, place: Place, principal: &Principal, run_id: Uuid) -> Result<Response, ApiError> {
-    let mut response = match state.services.runs.follow(principal, run_id, None).await? {
+async fn stream(state: &ApiState, place: Place, principal: &Principal, submitted: &Submitted) -> Result<Response, ApiError> {
+    let mut response = match state.services.runs.follow(principal, submitted.run_id, None).await? {
         Followed::Stream(frames) => sse::answer(state, place, principal, frames, 0),
         Followed::NothingMissing => StatusCode::NO_CONTENT.into_response(), // cannot be: a run has events
     };
-    let id = HeaderValue::from_str(&run_id.to_string()).map_err(Error::internal)?;
+    let id = HeaderValue::from_str(&submitted.run_id.to_string()).map_err(Error::internal)?;
     response.headers_mut().insert(RUN_ID, id);
+    if submitted.replayed {
+        response.headers_mut().insert(answer::REPLAYED, HeaderValue::from_static("true"));
+    }
     Ok(response)
 }

@@ -3,14 +3,18 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection, PgPool};
 
 use crate::config;
 use crate::error::Error;
 
 /// Longest wait for a connection of the pool before a caller is told to come back: 503, never a hang.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A connection that was not used for so long is asked whether it is still one before it is used again. Busy ones notice a
+/// restart of the server by their own statements.
+const RESTED: Duration = Duration::from_secs(1);
 
 /// Who is connected, as `pg_stat_activity` shows it.
 #[derive(Debug, Clone, Copy)]
@@ -56,8 +60,16 @@ pub fn connect(config: &config::Database, role: Role) -> Result<PgPool, Error> {
     let pool = PgPoolOptions::new()
         .max_connections(config.pool)
         .acquire_timeout(ACQUIRE_TIMEOUT)
-        // A ping before each use is a round trip on every statement; a broken connection shows itself soon enough.
+        // A ping before each use is a round trip on every statement. One that has rested may have lost its server meanwhile.
         .test_before_acquire(false)
+        .before_acquire(|connection, known| {
+            Box::pin(async move {
+                if known.idle_for >= RESTED {
+                    connection.ping().await?;
+                }
+                Ok(true)
+            })
+        })
         .connect_lazy_with(options(config, role)?);
     Ok(pool)
 }

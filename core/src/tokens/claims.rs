@@ -15,11 +15,9 @@ pub(super) struct Claims {
     nbf: Option<f64>,
     pub(super) sub: String,
     pub(super) tenant: String,
-    /// Words between spaces.
-    #[serde(default)]
-    pub(super) scope: String,
-    #[serde(default)]
-    pub(super) roles: Vec<String>,
+    /// Words between spaces. Issuers write null for what is empty.
+    pub(super) scope: Option<String>,
+    pub(super) roles: Option<Vec<String>>,
 }
 
 #[derive(Debug, Deserialize)]

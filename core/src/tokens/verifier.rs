@@ -84,8 +84,8 @@ impl Verifier {
 
     /// Scopes and roles that nobody here knows give nothing: tokens are made for more services than this one.
     fn scopes(&self, claims: &Claims) -> BTreeSet<Scope> {
-        let named = claims.scope.split(' ').filter_map(|scope| scope.parse().ok());
-        let of_roles = claims.roles.iter().filter_map(|role| self.roles.get(role)).flatten().copied();
+        let named = claims.scope.iter().flat_map(|scope| scope.split(' ')).filter_map(|scope| scope.parse().ok());
+        let of_roles = claims.roles.iter().flatten().filter_map(|role| self.roles.get(role)).flatten().copied();
         named.chain(of_roles).collect()
     }
 }
