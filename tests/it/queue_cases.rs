@@ -138,6 +138,8 @@ async fn case_b15_b16_a_claim_reads_nothing_but_what_is_due() {
     for statement in [
         "SET session_replication_role = replica".to_owned(),
         "SET statement_timeout = 0".to_owned(),
+        // An analysis of the server's own would keep the entries that claims have left behind.
+        "ALTER TABLE runs SET (autovacuum_enabled = off)".to_owned(),
         copies("'scheduled_for', now() + interval '1 day'"),
         copies("'status', 'COMPLETED', 'finished_at', now(), 'last_sequence', 9"),
         "ANALYZE runs".to_owned(),

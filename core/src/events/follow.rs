@@ -10,6 +10,7 @@ use std::sync::Arc;
 use futures::Stream;
 use sqlx::PgPool;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use crate::error::Error;
@@ -87,6 +88,8 @@ impl Follow {
             let mut changes = feed.changes();
             let mut position = Position::at(cursor);
             let mut was_live = false;
+            // The page after the one that is being written: a replay reads and writes at the same time.
+            let mut ahead = None;
             loop {
                 changes.mark_unchanged();
                 let frames = match feed.after(position) {
@@ -100,8 +103,16 @@ impl Follow {
                         Err(StreamError::Overflow)?
                     }
                     Following::Behind => {
-                        let Some(frames) = follow.page(&feed, position.cursor).await? else { return };
+                        let page = match ahead.take() {
+                            Some((at, reading)) if at == position.cursor => joined(reading).await?,
+                            _ => follow.clone().page(Arc::clone(&feed), position.cursor).await?,
+                        };
+                        let Some(ReplayPage { frames, is_last }) = page else { return };
                         position = Position::at(newest(&frames).unwrap_or(position.cursor));
+                        if !is_last && !frames.iter().any(|frame| wanted.ends_with(frame) && wanted.has(frame)) {
+                            let reading = tokio::spawn(follow.clone().page(Arc::clone(&feed), position.cursor));
+                            ahead = Some((position.cursor, reading));
+                        }
                         frames
                     }
                     Following::Nothing => {
@@ -129,7 +140,7 @@ impl Follow {
     }
 
     /// None: the session was deleted.
-    async fn page(&self, feed: &Feed, cursor: i64) -> Result<Option<Vec<Frame>>, Error> {
+    async fn page(self, feed: Arc<Feed>, cursor: i64) -> Result<Option<ReplayPage>, Error> {
         let _permit = self.replays.acquire().await.map_err(Error::internal)?;
         let page = log::read_after(&self.pool, feed.session_id(), cursor, log::PAGE_ROWS).await?;
         if page.events.is_empty() {
@@ -137,8 +148,20 @@ impl Follow {
             let heads = log::heads(&self.pool, &[feed.session_id()]).await?;
             return if heads.is_empty() { Ok(None) } else { Err(Error::internal("the log ends before the ring begins")) };
         }
-        Ok(Some(page.events.iter().map(|event| frame::persisted(feed.session_id(), event)).collect()))
+        let frames = page.events.iter().map(|event| frame::persisted(feed.session_id(), event)).collect();
+        Ok(Some(ReplayPage { frames, is_last: page.is_last }))
     }
+}
+
+/// A page of the log, framed.
+struct ReplayPage {
+    frames: Vec<Frame>,
+    /// Nothing followed when it was read.
+    is_last: bool,
+}
+
+async fn joined(reading: JoinHandle<Result<Option<ReplayPage>, Error>>) -> Result<Option<ReplayPage>, Error> {
+    reading.await.map_err(Error::internal)?
 }
 
 /// What a stream shows of its session.

@@ -9,8 +9,9 @@ use crate::events::event::{DecodeError, Event};
 /// Rows of a page of the log.
 pub(crate) const PAGE_ROWS: i64 = 500;
 
-/// Bytes of bodies after which a page ends early: what a replay holds at once, whatever the size of single events.
-const PAGE_BYTES: i64 = 1024 * 1024;
+/// Bytes of bodies after which a page ends early, whatever the size of single events. A replay holds two: one that it writes, one
+/// that it reads.
+const PAGE_BYTES: i64 = 512 * 1024;
 
 /// A row of the log, its body as it goes over the wire.
 #[derive(Debug, Clone)]
