@@ -17,6 +17,7 @@ pub mod error;
 pub mod events;
 pub mod execution;
 pub mod fault;
+mod gather;
 pub mod idempotency;
 mod json_object;
 pub mod notify;

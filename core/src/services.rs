@@ -51,7 +51,7 @@ impl Services {
         faults: Faults,
     ) -> Result<Self, Error> {
         let options = db::options(&config.database, role)?;
-        let submissions = Submissions::start(pool.clone(), options.clone());
+        let submissions = Submissions::start(pool.clone());
         let (notifier, listen) = match config.database.notifications {
             Notifications::On => (Notifier::start(&options), Some(options)),
             Notifications::Off => (Notifier::off(), None),

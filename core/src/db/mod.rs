@@ -2,8 +2,10 @@
 
 mod connect;
 mod migrate;
+mod own;
 mod retry;
 
 pub use connect::{Role, connect, options};
 pub use migrate::{SchemaError, apply_migrations, check_schema, pending_migrations};
+pub(crate) use own::{Lent, OwnConnection};
 pub(crate) use retry::{answered, constraint, is_lost, is_victim, repeat_when_lost};

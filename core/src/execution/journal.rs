@@ -1,6 +1,6 @@
 //! Writes of executing runs: appends and ends of concurrent runs are committed together.
 //!
-//! One task takes whatever is ready, and never waits when it is idle: while one statement is on its way the next batch
+//! A few tasks take whatever is ready, and never wait when they are idle: while their statements are on the way the next batch
 //! gathers. A fenced run never fails its neighbours; on any error each member is written alone.
 
 use std::collections::HashMap;
@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-use crate::db;
+use crate::db::{self, OwnConnection};
 use crate::error::Error;
 use crate::error::chain;
 use crate::events::Event;
@@ -21,8 +22,17 @@ use crate::execution::lease::Lease;
 use crate::execution::settle::{self, AppendRow, Appended, AskingEvent, Asks, Ending, EventRow, Fence, SuspendRow, Suspended};
 use crate::execution::state::Totals;
 use crate::fault::{Faults, Point};
+use crate::gather::Waiting;
 use crate::notify::{Hint, Notifier};
 use crate::tools::CallRows;
+
+/// Statements on their way at once: one commit is flushed while the next batch is executed. A run waits for each of its writes, so
+/// that no two of them are on the way.
+const WRITERS: usize = 2;
+
+/// Runs from which on a batch is planned for itself. A plan that serves every batch expects ten rows and joins them by loops, which
+/// costs a large batch more than the planning.
+const PLANNED_RUNS_MIN: usize = 8;
 
 /// Runs of one statement. Beyond it a batch gains nothing and its locks last longer.
 const BATCH_RUNS_MAX: usize = 64;
@@ -106,11 +116,15 @@ impl Member {
 }
 
 impl Journal {
-    /// Starts the task that writes; it ends when the last clone is gone.
+    /// Starts the tasks that write; they connect as the pool does, and end when the last clone is gone.
     pub fn start(pool: PgPool, notifier: Notifier, faults: Faults) -> Self {
         let (members, receiver) = mpsc::channel(BATCH_RUNS_MAX);
+        let waiting = Waiting::new(receiver);
         let statements = Statements { pool, notifier, faults };
-        tokio::spawn(Writing { statements: statements.clone(), members: receiver, left_over: None }.run());
+        for _ in 0..WRITERS {
+            let connections = Connections::of(&statements.pool);
+            tokio::spawn(Writer { connections, statements: statements.clone() }.run(waiting.clone()));
+        }
         Self { members, statements }
     }
 
@@ -170,59 +184,49 @@ fn expiry_member(expires_at: OffsetDateTime) -> String {
     format!("\"expires_at\":\"{text}\"")
 }
 
-/// The task that gathers what is ready.
-struct Writing {
-    statements: Statements,
-    members: mpsc::Receiver<Member>,
-    /// Taken, and not for the batch that it was taken for.
-    left_over: Option<Member>,
-}
-
-impl Writing {
-    async fn run(mut self) {
-        loop {
-            let first = match self.left_over.take() {
-                Some(member) => member,
-                None => match self.members.recv().await {
-                    Some(member) => member,
-                    None => return,
-                },
-            };
-            let batch = self.gather(first);
-            self.statements.append(batch).await;
-        }
-    }
-
-    fn gather(&mut self, first: Member) -> Vec<Member> {
-        let mut bytes = first.bytes();
-        let mut batch = vec![first];
-        while batch.len() < BATCH_RUNS_MAX {
-            let Ok(member) = self.members.try_recv() else { break };
-            bytes += member.bytes();
-            // A run twice: an execution that was fenced and its successor in the same process. The statement takes a run once.
-            let is_twice = batch.iter().any(|other| other.row.fence.run_id == member.row.fence.run_id);
-            if bytes > BATCH_BYTES_MAX || is_twice {
-                self.left_over = Some(member);
-                break;
-            }
-            batch.push(member);
-        }
-        batch
-    }
-}
-
-/// The statements, asked again where their answer is lost.
-#[derive(Debug, Clone)]
-struct Statements {
-    pool: PgPool,
-    notifier: Notifier,
-    faults: Faults,
+fn joins(batch: &[Member], next: &Member) -> bool {
+    let bytes: usize = batch.iter().chain([next]).map(Member::bytes).sum();
+    // A run twice: an execution that was fenced and its successor in the same process. The statement takes a run once.
+    let is_twice = batch.iter().any(|other| other.row.fence.run_id == next.row.fence.run_id);
+    batch.len() < BATCH_RUNS_MAX && bytes <= BATCH_BYTES_MAX && !is_twice
 }
 
 /// What became of each run of a batch: the sequence of its last event.
 type Answers = HashMap<Uuid, Result<i64, WriteError>>;
 
-impl Statements {
+struct Writer {
+    connections: Connections,
+    statements: Statements,
+}
+
+/// The writer's own, for batches with a plan that serves every batch and for those that are planned.
+struct Connections {
+    small: OwnConnection,
+    large: OwnConnection,
+}
+
+impl Connections {
+    fn of(pool: &PgPool) -> Self {
+        let options = PgConnectOptions::clone(&pool.connect_options());
+        let planned = options.clone().options([("plan_cache_mode", "force_custom_plan")]);
+        Self { small: OwnConnection::new(options), large: OwnConnection::new(planned) }
+    }
+
+    async fn append_and_settle(&self, rows: &[AppendRow]) -> Result<Vec<Appended>, sqlx::Error> {
+        let connection = if rows.len() < PLANNED_RUNS_MIN { &self.small } else { &self.large };
+        let mut connection = connection.lend().await?;
+        let answer = settle::append_and_settle(&mut *connection, rows).await;
+        connection.answered(answer)
+    }
+}
+
+impl Writer {
+    async fn run(self, waiting: Waiting<Member>) {
+        while let Some(batch) = waiting.batch(joins).await {
+            self.append(batch).await;
+        }
+    }
+
     async fn append(&self, batch: Vec<Member>) {
         let (rows, waiting): (Vec<AppendRow>, Vec<_>) =
             batch.into_iter().map(|member| (member.row, (member.session_id, member.answer))).unzip();
@@ -242,7 +246,7 @@ impl Statements {
             }
             let _ = answer.send(outcome.map(|_| ())); // a run that does not wait any more has stopped
         }
-        self.notifier.send(hints);
+        self.statements.notifier.send(hints);
     }
 
     async fn append_each(&self, rows: &[AppendRow]) -> Answers {
@@ -256,18 +260,28 @@ impl Statements {
 
     /// One statement. What is absent from its answer was committed by an earlier try whose answer was lost, or is fenced.
     async fn append_rows(&self, rows: &[AppendRow]) -> Result<Answers, WriteError> {
-        let appended = self.answered(|| settle::append_and_settle(&self.pool, rows)).await?;
+        let appended = self.statements.answered(|| self.connections.append_and_settle(rows)).await?;
         let mut answers: Answers = appended.into_iter().map(|row| (row.run_id, Ok(row.last_sequence))).collect();
         let absent: Vec<Fence> = rows.iter().map(|row| row.fence).filter(|fence| !answers.contains_key(&fence.run_id)).collect();
         if !absent.is_empty() {
-            match self.committed_before(&absent).await {
+            match self.statements.committed_before(&absent).await {
                 Ok(before) => answers.extend(before.into_iter().map(|row| (row.run_id, Ok(row.last_sequence)))),
                 Err(error) => answers.extend(absent.iter().map(|fence| (fence.run_id, Err(error.clone())))),
             }
         }
         Ok(answers)
     }
+}
 
+/// The statements, asked again where their answer is lost.
+#[derive(Debug, Clone)]
+struct Statements {
+    pool: PgPool,
+    notifier: Notifier,
+    faults: Faults,
+}
+
+impl Statements {
     async fn suspend(&self, session_id: Uuid, row: &SuspendRow) -> Result<SuspendOutcome, WriteError> {
         self.faults.hit(Point::BeforeSuspend).await.map_err(refused)?;
         let last_sequence = match self.answered(|| settle::suspend(&self.pool, row)).await? {

@@ -1,15 +1,12 @@
 //! Who executes what. Liveness belongs to the worker process; a [`Lease`] is the proof that it owns a run.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::ConnectOptions;
-use sqlx::postgres::{PgConnectOptions, PgConnection};
-use tokio::sync::Mutex;
+use sqlx::postgres::PgConnectOptions;
 use uuid::Uuid;
 
 use crate::config::Slots;
-use crate::db;
+use crate::db::{self, Lent, OwnConnection};
 use crate::error::Error;
 
 /// Proof of ownership of one run, from one claim. Every write of an execution names it, and only a claim makes one.
@@ -80,21 +77,19 @@ const ANSWER_PART: u32 = 4;
 /// time, is not used again.
 #[derive(Debug, Clone)]
 pub struct Workers {
-    options: PgConnectOptions,
     lease: Duration,
-    connection: Arc<Mutex<Option<PgConnection>>>,
+    connection: OwnConnection,
 }
 
 impl Workers {
     pub fn new(options: PgConnectOptions, lease: Duration) -> Self {
-        Self { options, lease, connection: Arc::default() }
+        Self { lease, connection: OwnConnection::new(options) }
     }
 
     /// # Errors
     /// The database's.
     pub async fn register(&self, worker: &WorkerIdentity) -> Result<(), Error> {
-        let mut kept = self.connection.lock().await;
-        let mut connection = self.connected(kept.take()).await?;
+        let mut connection = self.connection().await?;
         let slots = worker.slots;
         let registered = sqlx::query!(
             r#"
@@ -112,9 +107,9 @@ impl Workers {
             i32::from(slots.maintenance),
             i32::from(slots.shared),
         )
-        .execute(&mut connection);
-        db::answered(self.answer_within(), registered).await?;
-        *kept = Some(connection);
+        .execute(&mut *connection);
+        let answer = db::answered(self.answer_within(), registered).await;
+        connection.answered(answer)?;
         Ok(())
     }
 
@@ -126,8 +121,7 @@ impl Workers {
     /// # Errors
     /// The database's.
     pub async fn renew(&self, worker_id: Uuid) -> Result<Option<Vec<OwnedRun>>, Error> {
-        let mut kept = self.connection.lock().await;
-        let mut connection = self.connected(kept.take()).await?;
+        let mut connection = self.connection().await?;
         let renewed = sqlx::query!(
             r#"
             WITH me AS (
@@ -141,9 +135,9 @@ impl Workers {
             worker_id,
             self.lease.as_secs_f64(),
         )
-        .fetch_all(&mut connection);
-        let rows = db::answered(self.answer_within(), renewed).await?;
-        *kept = Some(connection);
+        .fetch_all(&mut *connection);
+        let answer = db::answered(self.answer_within(), renewed).await;
+        let rows = connection.answered(answer)?;
         if rows.is_empty() {
             return Ok(None);
         }
@@ -159,20 +153,15 @@ impl Workers {
     /// # Errors
     /// The database's.
     pub async fn retire(&self, worker_id: Uuid) -> Result<(), Error> {
-        let mut kept = self.connection.lock().await;
-        let mut connection = self.connected(kept.take()).await?;
-        let retired = sqlx::query!("UPDATE workers SET dead = true WHERE id = $1", worker_id).execute(&mut connection);
-        db::answered(self.answer_within(), retired).await?;
-        *kept = Some(connection);
+        let mut connection = self.connection().await?;
+        let retired = sqlx::query!("UPDATE workers SET dead = true WHERE id = $1", worker_id).execute(&mut *connection);
+        let answer = db::answered(self.answer_within(), retired).await;
+        connection.answered(answer)?;
         Ok(())
     }
 
-    /// The kept connection, or a new one. It is kept again by whoever had an answer on it.
-    async fn connected(&self, kept: Option<PgConnection>) -> Result<PgConnection, sqlx::Error> {
-        match kept {
-            Some(connection) => Ok(connection),
-            None => db::answered(self.answer_within(), self.options.connect()).await,
-        }
+    async fn connection(&self) -> Result<Lent<'_>, sqlx::Error> {
+        db::answered(self.answer_within(), self.connection.lend()).await
     }
 
     fn answer_within(&self) -> Duration {

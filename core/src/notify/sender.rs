@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{ConnectOptions, Connection};
+use sqlx::postgres::PgConnectOptions;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::db;
+use crate::db::{self, OwnConnection};
 use crate::error::chain;
 use crate::notify::live::{Delta, LiveBuffer};
 use crate::notify::{Channel, PAYLOAD_BYTES_MAX};
@@ -68,8 +67,7 @@ impl Notifier {
         let options = options.clone().options([("synchronous_commit", "off")]);
         tokio::spawn(
             Sending {
-                options,
-                connection: None,
+                connection: OwnConnection::new(options),
                 messages: receiver,
                 hints: Payloads::default(),
                 live: LiveBuffer::default(),
@@ -102,8 +100,7 @@ impl Notifier {
 }
 
 struct Sending {
-    options: PgConnectOptions,
-    connection: Option<PgConnection>,
+    connection: OwnConnection,
     messages: mpsc::Receiver<Message>,
     hints: Payloads,
     live: LiveBuffer,
@@ -130,10 +127,7 @@ impl Sending {
             }
         }
         self.flush().await;
-        if let Some(connection) = self.connection.take() {
-            // The process is going, or nobody sends any more: what close says interests nobody.
-            let _ = connection.close().await;
-        }
+        self.connection.close().await;
     }
 
     /// Takes what is ready. A delta waits for its neighbours; anything else takes along the deltas that came before it, so
@@ -176,27 +170,23 @@ impl Sending {
         }
         if let Err(error) = db::answered(SEND_TIMEOUT, self.notify(&all)).await {
             tracing::debug!(error = chain(&error), "hints were not sent");
-            self.connection = None;
             tokio::time::sleep(RECONNECT_WAIT).await;
         }
         self.sent_at = Instant::now();
     }
 
-    async fn notify(&mut self, hints: &[(Channel, String)]) -> Result<(), sqlx::Error> {
-        let connection = match &mut self.connection {
-            Some(connection) => connection,
-            None => self.connection.insert(self.options.connect().await?),
-        };
+    async fn notify(&self, hints: &[(Channel, String)]) -> Result<(), sqlx::Error> {
+        let mut connection = self.connection.lend().await?;
         let (channels, payloads): (Vec<String>, Vec<String>) =
             hints.iter().map(|(channel, payload)| (channel.to_string(), payload.clone())).unzip();
-        sqlx::query!(
+        let sent = sqlx::query!(
             "SELECT count(pg_notify(h.channel, h.payload)) FROM unnest($1::text[], $2::text[]) AS h(channel, payload)",
             &channels,
             &payloads
         )
-        .fetch_one(connection)
-        .await?;
-        Ok(())
+        .fetch_one(&mut *connection)
+        .await;
+        connection.answered(sent.map(|_| ()))
     }
 }
 

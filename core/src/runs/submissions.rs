@@ -4,17 +4,18 @@
 //! holds a row, either: what a batch leaves out, and whatever goes wrong in it, its submitters store alone, each over the pool.
 //! So nobody shares a neighbour's failure, and one statement says what a submission comes to ([`submission::submit`]).
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{ConnectOptions, PgPool};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use sqlx::PgPool;
+use sqlx::postgres::PgConnectOptions;
+use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-use crate::db;
+use crate::db::{self, OwnConnection};
 use crate::error::chain;
+use crate::gather::Waiting;
 use crate::runs::submission::{self, NewRun, Submission};
 
 /// Batches on their way at once: one gathers its log while the other's is flushed. More of them are smaller.
@@ -51,13 +52,15 @@ struct Member {
 }
 
 impl Submissions {
-    /// Starts the writers; they connect when there is something to write, and end when the last clone is gone.
-    pub(crate) fn start(pool: PgPool, options: PgConnectOptions) -> Self {
+    /// Starts the writers; they connect as the pool does, when there is something to write, and end when the last clone is gone.
+    pub(crate) fn start(pool: PgPool) -> Self {
         let (members, receiver) = mpsc::channel(WAITING_MAX);
-        let waiting = Arc::new(Mutex::new(Waiting { receiver, left_over: None }));
+        let waiting = Waiting::new(receiver);
+        let options = PgConnectOptions::clone(&pool.connect_options());
         let options = options.application_name(APPLICATION_NAME).options([("lock_timeout", LOCK_TIMEOUT)]);
         for _ in 0..WRITERS {
-            tokio::spawn(Writer { options: options.clone(), connection: None }.run(Arc::clone(&waiting)));
+            let writer = Writer { connection: OwnConnection::new(options.clone()) };
+            tokio::spawn(writer.run(waiting.clone()));
         }
         Self { members, pool }
     }
@@ -77,70 +80,39 @@ impl Submissions {
     }
 }
 
-/// What no writer has taken yet.
-struct Waiting {
-    receiver: mpsc::Receiver<Member>,
-    /// Taken, and not for the batch that it was taken for.
-    left_over: Option<Member>,
-}
-
-impl Waiting {
-    /// What is ready, at least one. None: there will be no more.
-    async fn batch(&mut self) -> Option<Vec<Member>> {
-        let first = match self.left_over.take() {
-            Some(member) => member,
-            None => self.receiver.recv().await?,
-        };
-        let mut sessions = HashSet::from([first.new.session_id]);
-        let mut keys: HashSet<String> = first.new.key.iter().map(|key| key.key().to_owned()).collect();
-        let mut batch = vec![first];
-        while batch.len() < BATCH_RUNS_MAX {
-            let Ok(member) = self.receiver.try_recv() else { break };
-            let is_twice = !sessions.insert(member.new.session_id)
-                || member.new.key.as_ref().is_some_and(|key| !keys.insert(key.key().to_owned()));
-            if is_twice {
-                self.left_over = Some(member);
-                break;
-            }
-            batch.push(member);
-        }
-        Some(batch)
-    }
+/// The statement takes one run of a session, and one of a key.
+fn joins(batch: &[Member], next: &Member) -> bool {
+    let is_alike =
+        |other: &Member| other.new.session_id == next.new.session_id || next.new.key.is_some() && other.new.key == next.new.key;
+    batch.len() < BATCH_RUNS_MAX && !batch.iter().any(is_alike)
 }
 
 struct Writer {
-    options: PgConnectOptions,
-    connection: Option<PgConnection>,
+    connection: OwnConnection,
 }
 
 impl Writer {
-    async fn run(mut self, waiting: Arc<Mutex<Waiting>>) {
-        loop {
-            let Some(batch) = waiting.lock().await.batch().await else { return };
+    async fn run(self, waiting: Waiting<Member>) {
+        while let Some(batch) = waiting.batch(joins).await {
             let (new, answers): (Vec<_>, Vec<_>) = batch.into_iter().map(|member| (member.new, member.answer)).unzip();
             let mut stored = db::answered(ANSWER_TIMEOUT, self.write(&new)).await.unwrap_or_else(|error| {
                 tracing::debug!(error = chain(&error), runs = new.len(), "not stored together; each will be alone");
-                if db::is_lost(&error) {
-                    self.connection = None;
-                }
-                Vec::new()
+                HashMap::new()
             });
             for (new, answer) in new.iter().zip(answers) {
-                let ours = stored.iter().position(|(run_id, _)| *run_id == new.id);
-                let _ = answer.send(ours.map(|at| stored.swap_remove(at).1)); // a submitter is shielded: it waits
+                let _ = answer.send(stored.remove(&new.id)); // a submitter is shielded: it waits
             }
         }
     }
 
-    async fn write(&mut self, new: &[Arc<NewRun>]) -> Result<Vec<(Uuid, Submission)>, sqlx::Error> {
-        let connection = match &mut self.connection {
-            Some(connection) => connection,
-            None => self.connection.insert(self.options.connect().await?),
-        };
+    async fn write(&self, new: &[Arc<NewRun>]) -> Result<HashMap<Uuid, Submission>, sqlx::Error> {
+        let mut connection = self.connection.lend().await?;
         if let [alone] = new {
-            return Ok(vec![(alone.id, submission::submit(connection, alone).await?)]);
+            let answer = submission::submit(&mut *connection, alone).await;
+            return Ok(HashMap::from([(alone.id, connection.answered(answer)?)]));
         }
-        let stored = submission::submit_together(connection, new).await?;
+        let answer = submission::submit_together(&mut *connection, new).await;
+        let stored = connection.answered(answer)?;
         Ok(stored.into_iter().map(|run| (run.run_id, Submission::Created { last_sequence: run.last_sequence })).collect())
     }
 }

@@ -1,7 +1,7 @@
 //! Appending events of executing runs, ending them where they end: many runs in one statement.
 
 use rust_decimal::Decimal;
-use sqlx::PgPool;
+use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
 use crate::execution::settle::Ending;
@@ -53,7 +53,10 @@ pub(in crate::execution) struct Appended {
 ///
 /// # Errors
 /// Any error undoes the whole statement: then each member alone.
-pub(in crate::execution) async fn append_and_settle(pool: &PgPool, rows: &[AppendRow]) -> Result<Vec<Appended>, sqlx::Error> {
+pub(in crate::execution) async fn append_and_settle(
+    database: impl PgExecutor<'_>,
+    rows: &[AppendRow],
+) -> Result<Vec<Appended>, sqlx::Error> {
     let runs = Columns::of(rows);
     let mut calls = CallColumns::default();
     let (mut event_runs, mut types, mut versions, mut bodies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -187,7 +190,7 @@ pub(in crate::execution) async fn append_and_settle(pool: &PgPool, rows: &[Appen
         &calls.artifacts.sha256,
         &calls.artifacts.size_bytes,
     )
-    .fetch_all(pool)
+    .fetch_all(database)
     .await?;
     Ok(written.into_iter().map(|row| Appended { run_id: row.run_id, last_sequence: row.last_sequence }).collect())
 }
