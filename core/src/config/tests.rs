@@ -73,7 +73,7 @@ fn tokens_need_an_issuer_an_audience_and_keys_that_fit() {
         (jwt("jwks_url = \"http://example.com/keys\"\njwks_algorithms = [\"RS256\"]"), "auth.jwks_url"),
         (jwt("jwks_url = \"https://u:p@example.com/keys\"\njwks_algorithms = [\"RS256\"]"), "auth.jwks_url"),
         (jwt("jwks_file = \"x\"\njwks_url = \"https://i\"\njwks_algorithms = [\"RS256\"]"), "auth.jwks_file"),
-        (jwt("[auth.roles]\nmine = [\"everything\"]"), "Scope"),
+        (jwt("[auth.roles]\nmine = [\"everything\"]"), "a scope is one of"),
         ("[server]\ncors_origins = [\"*\"]".to_owned(), "server.cors_origins"),
         ("[server]\ncors_origins = [\"https://example.com/\"]".to_owned(), "server.cors_origins"),
         ("[server]\ncors_origins = [\"null\"]".to_owned(), "server.cors_origins"),
