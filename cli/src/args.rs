@@ -44,7 +44,7 @@ pub(crate) struct Global {
     /// Where `dev` keeps its database and says where it runs
     #[arg(long, global = true, value_name = "FOLDER", default_value = DATA_DIR)]
     pub(crate) data_dir: PathBuf,
-    /// Print exactly the API's views
+    /// Print exactly the API's views, where a command shows any
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -368,3 +368,6 @@ fn url(text: &str) -> Result<String, &'static str> {
 fn id(text: &str) -> Result<Uuid, &'static str> {
     text.parse().map_err(|_| "an id is a UUID, as the lists show it")
 }
+
+#[cfg(test)]
+mod tests;

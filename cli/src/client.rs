@@ -182,7 +182,12 @@ impl Client {
             None => format!("{message} ({status})"),
         };
         let failure = Failure::new(exit_of(code), message);
-        if status == StatusCode::UNAUTHORIZED { failure.hint("give a token: --token, or BATON_TOKEN") } else { failure }
+        match status {
+            StatusCode::UNAUTHORIZED if self.token.is_some() => failure.hint("the API's log says what is wrong with this token"),
+            StatusCode::UNAUTHORIZED => failure.hint("give a token: --token, or BATON_TOKEN"),
+            StatusCode::MISDIRECTED_REQUEST => failure.hint("give --url with a name of its `server.allowed_hosts`"),
+            _ => failure,
+        }
     }
 }
 

@@ -75,7 +75,7 @@ async fn what_is_not_understood_is_asked_again_and_what_is_left_open_is_followed
     terminal.types("maybe");
     terminal.shows("Please answer").await;
     terminal.types("n");
-    terminal.shows("still following; Ctrl-C leaves").await;
+    terminal.shows("still following: Ctrl-C leaves").await;
     assert!(app.effects().is_empty());
     let (_, approvals) = app.http.get("/v1/approvals").await;
     app.http.resolve_all(id(&approvals["items"][0]["run_id"]), "approve_once").await;

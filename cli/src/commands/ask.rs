@@ -7,10 +7,15 @@ use baton_core::approvals::Verdict;
 use baton_core::runs::WaitingFor;
 use nix::sys::termios::{FlushArg, tcflush};
 use tokio::sync::oneshot;
+use uuid::Uuid;
 
 use crate::client::{Approval, Client, Submitted};
 use crate::exit::{Exit, Failure};
+use crate::hints::Hints;
 use crate::render::visible;
+
+/// What a person hears who does not decide.
+const LEFT_OPEN: &str = "! left open, and still following: Ctrl-C leaves, and the run goes on waiting";
 
 pub(crate) enum Asking {
     /// Somebody sits there.
@@ -45,7 +50,7 @@ impl Asking {
             Self::Nobody => match waiting_for? {
                 Some(waiting_for) => {
                     say_how_to_answer(client, run, &waiting_for).await;
-                    Err(Failure::new(Exit::Waiting, "nobody is at a terminal here to be asked"))
+                    Err(Failure::new(Exit::Waiting, "the run waits for a person, and nobody is at a terminal here"))
                 }
                 None => Ok(()),
             },
@@ -61,15 +66,12 @@ async fn say_how_to_answer(client: &Client, run: Submitted, waiting_for: &Waitin
                 Ok(approvals) => approvals.iter().for_each(show),
                 Err(failure) => eprintln!("! {failure}"), // not allowed to look, most often; others are
             }
-            for id in approval_ids {
-                eprintln!("  approve    {}", client.hints.approve(*id));
-                eprintln!("  deny       {}", client.hints.deny(*id));
-            }
+            approval_ids.iter().for_each(|id| show_how_to_decide(&client.hints, *id));
         }
         WaitingFor::User { question, choices, .. } => {
             eprintln!("! waits for an answer");
             show_question(question, choices.as_deref().unwrap_or_default());
-            eprintln!("  answer     {}", client.hints.answer(run.session_id));
+            show_how_to_answer(&client.hints, run.session_id);
         }
     }
 }
@@ -88,7 +90,8 @@ async fn ask(client: &Client, run: Submitted, waiting_for: WaitingFor) -> Result
             match answer(&question, choices.as_deref().unwrap_or_default()).await {
                 Some(text) => client.input(run.run_id, question_id, &text).await,
                 None => {
-                    left_open(&client.hints.answer(run.session_id));
+                    eprintln!("{LEFT_OPEN}");
+                    show_how_to_answer(&client.hints, run.session_id);
                     Ok(())
                 }
             }
@@ -106,8 +109,8 @@ async fn decide(client: &Client, approval: &Approval) -> Result<(), Failure> {
         match Reply::of(read_line().await.as_deref()) {
             Some(Reply::Now(verdict)) => break verdict,
             Some(Reply::Later) => {
-                let (approve, deny) = (client.hints.approve(approval.id), client.hints.deny(approval.id));
-                left_open(&format!("{approve}`, or `{deny}"));
+                eprintln!("{LEFT_OPEN}");
+                show_how_to_decide(&client.hints, approval.id);
                 return Ok(());
             }
             None => prompt = "Please answer y, d or n: ",
@@ -150,9 +153,13 @@ fn show_question(question: &str, choices: &[String]) {
     }
 }
 
-fn left_open(how: &str) {
-    eprintln!("! left open: `{how}`");
-    eprintln!("! still following; Ctrl-C leaves, and the run goes on waiting");
+fn show_how_to_decide(hints: &Hints, approval_id: Uuid) {
+    eprintln!("  approve    {}", hints.approve(approval_id));
+    eprintln!("  deny       {}", hints.deny(approval_id));
+}
+
+fn show_how_to_answer(hints: &Hints, session_id: Uuid) {
+    eprintln!("  answer     {}", hints.answer(session_id));
 }
 
 /// None: the person has nothing to say.
