@@ -26,8 +26,8 @@ impl VerifyingKey {
     /// A key of the configuration, which has been checked: it has what its algorithm needs.
     pub(super) fn configured(settings: &AuthKey) -> Result<Self, KeyError> {
         let key = match settings {
-            AuthKey { secret: Some(secret), kid, .. } => {
-                symmetric(secret.expose_secret().as_bytes()).ok_or_else(|| KeyError::ShortSecret(named(kid.as_deref())))?
+            AuthKey { secret: Some(secret), .. } => {
+                symmetric(secret.expose_secret().as_bytes()).ok_or_else(|| KeyError::ShortSecret(settings.name()))?
             }
             AuthKey { secret_file: Some(path), .. } => {
                 symmetric(read_secret(path)?.expose_secret()).ok_or_else(|| KeyError::ShortSecret(in_file(path)))?
@@ -91,11 +91,6 @@ pub(super) const fn library(algorithm: Algorithm) -> jsonwebtoken::Algorithm {
 /// None: the secret is too short.
 fn symmetric(secret: &[u8]) -> Option<DecodingKey> {
     DecodingKey::from_secret(long_enough(secret)?).ok()
-}
-
-/// A key of the configuration, for messages.
-fn named(kid: Option<&str>) -> String {
-    kid.map_or_else(|| "the key of `auth.keys` without `kid`".into(), |kid| format!("the key `{kid}` of `auth.keys`"))
 }
 
 fn public(path: &Path, algorithm: Algorithm) -> Result<DecodingKey, KeyError> {

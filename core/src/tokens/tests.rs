@@ -144,7 +144,7 @@ async fn a_short_secret_and_a_key_of_another_kind_do_not_start() {
     let mut short = settings();
     short.keys[0].secret = Some(SECRET[1..].into());
     let error = Verifier::start(&short, Clock::system()).await.unwrap_err();
-    assert!(error.to_string().ends_with("that of the key of `auth.keys` without `kid` has fewer"), "{error}");
+    assert!(error.to_string().ends_with("that of the key without `kid` has fewer"), "{error}");
 
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n").unwrap();
