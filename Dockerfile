@@ -8,7 +8,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
 
 FROM debian:bookworm-slim
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --uid 10001 --user-group baton && install -d -o baton -g baton /var/lib/baton/artifacts
+    && useradd --system --uid 10001 --user-group baton && install -d -o baton -g baton /var/lib/baton /var/lib/baton/artifacts
 COPY --from=build /agentctl /usr/local/bin/agentctl
 USER baton
 # The one place that is written to; the root may be read-only.

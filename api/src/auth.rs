@@ -71,7 +71,18 @@ struct JwtAuthenticator(Verifier);
 
 impl Authenticator for JwtAuthenticator {
     fn authenticate<'a>(&'a self, headers: &'a HeaderMap) -> BoxFuture<'a, Result<Principal, Error>> {
-        async { self.0.verify(presented(headers).ok_or(Error::Authentication)?).await }.boxed()
+        async {
+            let Some(token) = presented(headers) else {
+                tracing::debug!("no credential: neither one `Authorization: Bearer` nor one cookie");
+                return Err(Error::Authentication);
+            };
+            // The answer is the same whatever is wrong: only the log says what, and shows nothing of the token.
+            self.0.verify(token).await.map_err(|refusal| {
+                tracing::info!(%refusal, "a credential was refused");
+                Error::Authentication
+            })
+        }
+        .boxed()
     }
 }
 

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use baton_core::approvals::ApprovalStatus;
 use baton_core::runs::RunStatus;
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Arg, ArgAction, Args as ClapArgs, Parser, Subcommand};
+use reqwest::Url;
 use secrecy::SecretString;
 use uuid::Uuid;
 
@@ -17,9 +18,17 @@ pub(crate) use self::token::{TokenCommand, TokenMint};
 /// Where `dev` keeps what it keeps, unless it is told otherwise.
 pub(crate) const DATA_DIR: &str = ".baton";
 
+/// The caller of dev mode.
+pub(crate) const TENANT: &str = "dev";
+pub(crate) const PRINCIPAL: &str = "dev";
+
+/// How commands end; the numbers are those of [`crate::exit::Exit`].
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 the run failed, 2 wrong usage, 3 not found, 4 refused, 5 conflict, 6 unavailable, \
+    7 the run waits for a person and nobody is at a terminal, 130 interrupted.";
+
 /// Durable runs for AI agents.
 #[derive(Debug, Parser)]
-#[command(name = "agentctl", version)]
+#[command(name = "agentctl", version, after_help = EXIT_CODES)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -35,7 +44,7 @@ pub(crate) struct Global {
     /// Where `dev` keeps its database and says where it runs
     #[arg(long, global = true, value_name = "FOLDER", default_value = DATA_DIR)]
     pub(crate) data_dir: PathBuf,
-    /// Print exactly the API's views
+    /// Print exactly the API's views, where a command shows any
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -43,16 +52,25 @@ pub(crate) struct Global {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start everything on this machine: database, API, worker
+    #[command(arg = no_views())]
     Dev(Dev),
     /// Serve the HTTP API
+    #[command(arg = no_views())]
     Api(Api),
     /// Execute runs
+    #[command(arg = no_views())]
     Worker(Worker),
     /// Bring the database's schema up to this version
+    #[command(arg = no_views())]
     Migrate(Migrate),
     /// Print the OpenAPI document of the HTTP API
+    #[command(arg = no_views())]
     Openapi,
     /// Send a message and follow the run to its end
+    ///
+    /// At a terminal it asks for what the run waits for. Without one, or with --json, it says what that is and how to decide, and
+    /// ends: the run goes on when somebody has decided.
+    #[command(after_help = EXIT_CODES)]
     Run(Run),
     /// Get what runs have produced
     #[command(subcommand)]
@@ -83,9 +101,9 @@ impl Command {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Dev {
-    /// Address of the API; port 0 picks one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
-    pub(crate) listen: SocketAddr,
+    /// Address of the API; port 0 picks one [default: `server.listen`, which is 127.0.0.1:7420 unless it is set]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
     /// Folder of agent files [default: `agents` where it exists, else the built-in demo agent]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) agents: Option<PathBuf>,
@@ -105,7 +123,7 @@ pub(crate) struct Dev {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Api {
-    /// Address to listen on; port 0 picks one
+    /// Address to listen on; port 0 picks one [default: `server.listen`, which is 127.0.0.1:7420 unless it is set]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
     /// Folder of agent files
@@ -147,7 +165,7 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) detach: bool,
     /// The API [default: the running `dev`]
-    #[arg(long, env = "BATON_URL")]
+    #[arg(long, env = "BATON_URL", value_parser = url)]
     pub(crate) url: Option<String>,
     /// What the API knows us by, where it asks
     #[arg(long, env = "BATON_TOKEN", hide_env_values = true, value_parser = secret)]
@@ -229,9 +247,11 @@ pub(crate) struct Queue {
 /// Who asks, of a database that this command reaches itself.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Caller {
-    #[arg(long, default_value = "dev")]
+    /// Whose data. This command asks the database itself; it knows no --url, no BATON_URL and no token
+    #[arg(long, default_value = TENANT)]
     pub(crate) tenant: String,
-    #[arg(long, default_value = "dev")]
+    /// In whose name. Everything of the tenant is shown and may be decided; cancel, close and delete take what is this principal's
+    #[arg(long, default_value = PRINCIPAL)]
     pub(crate) principal: String,
 }
 
@@ -331,6 +351,23 @@ pub(crate) struct ApprovalsResolve {
     pub(crate) caller: Caller,
 }
 
+/// The flag of all commands, hidden at one that prints no views: it would promise something.
+fn no_views() -> Arg {
+    Arg::new("json").long("json").action(ArgAction::SetTrue).global(true).hide(true)
+}
+
+/// What cannot be the address of an API is refused at once, instead of being tried for a while.
+fn url(text: &str) -> Result<String, &'static str> {
+    let is_base = |url: &Url| {
+        matches!(url.scheme(), "http" | "https") && url.has_host() && url.query().is_none() && url.fragment().is_none()
+    };
+    let is_usable = Url::parse(text).is_ok_and(|url| is_base(&url));
+    is_usable.then(|| text.trim_end_matches('/').to_owned()).ok_or("an API is at `http://HOST:PORT` or `https://HOST`")
+}
+
 fn id(text: &str) -> Result<Uuid, &'static str> {
     text.parse().map_err(|_| "an id is a UUID, as the lists show it")
 }
+
+#[cfg(test)]
+mod tests;

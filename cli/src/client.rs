@@ -1,6 +1,7 @@
 //! The API's client of the command line. It submits safely (a creation has a key, and is repeated with it) and follows exactly
 //! once (it keeps the last id that it has, and resumes from it after any end of a stream that is not the run's).
 
+use std::pin::pin;
 use std::time::Duration;
 
 use baton_core::approvals::Verdict;
@@ -19,12 +20,16 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::exit::{Exit, Failure, exit_of};
+use crate::hints::Hints;
 
 /// Tries of a request that the server did not answer, with a wait between them that doubles up to the bound: about eight
 /// seconds, in which a server restarts.
 const TRIES_MAX: u32 = 7;
 const WAIT: Duration = Duration::from_millis(250);
 const WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// After so long without an answer a person wants to know what is going on.
+const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
 /// A server that sends nothing for so long, not even a heartbeat, is gone.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
@@ -34,6 +39,7 @@ pub(crate) struct Client {
     http: reqwest::Client,
     url: String,
     token: Option<SecretString>,
+    pub(crate) hints: Hints,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -55,9 +61,9 @@ pub(crate) struct Approval {
 }
 
 impl Client {
-    pub(crate) fn new(url: String, token: Option<SecretString>) -> Result<Self, Failure> {
+    pub(crate) fn new(url: String, token: Option<SecretString>, hints: Hints) -> Result<Self, Failure> {
         let http = outbound::operator_client().map_err(|error| Failure::unavailable("an HTTP client", &error))?;
-        Ok(Self { http, url, token })
+        Ok(Self { http, url, token, hints })
     }
 
     pub(crate) async fn create_session(&self, agent_id: &str) -> Result<Uuid, Failure> {
@@ -132,19 +138,56 @@ impl Client {
     }
 
     async fn send(&self, request: impl Fn() -> RequestBuilder) -> Result<Response, Failure> {
+        let mut tries = pin!(self.tries(request));
+        tokio::select! {
+            answered = &mut tries => return answered,
+            () = tokio::time::sleep(NOTICE_AFTER) => eprintln!("! {} does not answer yet: trying again for a while", self.url),
+        }
+        tries.await
+    }
+
+    async fn tries(&self, request: impl Fn() -> RequestBuilder) -> Result<Response, Failure> {
         let mut wait = WAIT;
         let mut last = None;
         for _ in 0..TRIES_MAX {
             match request().send().await {
                 Ok(response) if response.status().is_success() => return Ok(response),
-                Ok(response) if response.status() == StatusCode::SERVICE_UNAVAILABLE => last = Some(refusal(response).await),
-                Ok(response) => return Err(refusal(response).await),
-                Err(error) => last = Some(Failure::unavailable(&format!("the API at {}", self.url), &error)),
+                Ok(response) if response.status() == StatusCode::SERVICE_UNAVAILABLE => {
+                    last = Some(self.refusal(response).await);
+                }
+                Ok(response) => return Err(self.refusal(response).await),
+                // Not sent: it would be the same again.
+                Err(error) if error.is_builder() => return Err(Failure::usage("the token has characters that no token has")),
+                Err(error) => {
+                    let failure = Failure::unavailable(&format!("the API at {}", self.url), &error.without_url());
+                    last = Some(failure.hint("is a server running there? --url names another, `agentctl dev` starts one"));
+                }
             }
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(WAIT_MAX);
         }
         Err(last.unwrap_or_else(|| Failure::new(Exit::Unavailable, "the API does not answer")))
+    }
+
+    async fn refusal(&self, response: Response) -> Failure {
+        let status = response.status();
+        let body: Value = response.json().await.unwrap_or_default();
+        let error = &body["error"];
+        let (code, details) = (error["code"].as_str().unwrap_or_default(), &error["details"]);
+        let message = error["message"].as_str().unwrap_or("the API refused");
+        let active_run = (details["reason"] == "active_run_exists").then(|| details["run_id"].as_str()?.parse().ok()).flatten();
+        let message = match active_run {
+            Some(run_id) => self.hints.active_run(run_id, details["run_status"].as_str().unwrap_or_default()),
+            None if details.as_object().is_some_and(|details| !details.is_empty()) => format!("{message} ({status}) {details}"),
+            None => format!("{message} ({status})"),
+        };
+        let failure = Failure::new(exit_of(code), message);
+        match status {
+            StatusCode::UNAUTHORIZED if self.token.is_some() => failure.hint("the API's log says what is wrong with this token"),
+            StatusCode::UNAUTHORIZED => failure.hint("give a token: --token, or BATON_TOKEN"),
+            StatusCode::MISDIRECTED_REQUEST => failure.hint("give --url with a name of its `server.allowed_hosts`"),
+            _ => failure,
+        }
     }
 }
 
@@ -202,21 +245,6 @@ impl Following<'_> {
 /// The parser repeats the last id on frames without one; only transient frames have none, and their data has an offset.
 fn is_stored(event: &Event) -> bool {
     !matches!(event.event.as_str(), "message.delta" | "reasoning.delta" | "tool.progress" | "stream.overflow" | "stream.closing")
-}
-
-async fn refusal(response: Response) -> Failure {
-    let status = response.status();
-    let body: Value = response.json().await.unwrap_or_default();
-    let error = &body["error"];
-    let code = error["code"].as_str().unwrap_or_default();
-    let message = error["message"].as_str().unwrap_or("the API refused");
-    let details = if error["details"].as_object().is_some_and(|details| !details.is_empty()) {
-        format!(" {}", error["details"])
-    } else {
-        String::new()
-    };
-    let failure = Failure::new(exit_of(code), format!("{message} ({status}){details}"));
-    if status == StatusCode::UNAUTHORIZED { failure.hint("give a token: --token, or BATON_TOKEN") } else { failure }
 }
 
 fn fresh_key() -> String {

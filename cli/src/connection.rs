@@ -5,16 +5,24 @@ use std::path::{Path, PathBuf};
 use baton_core::agents::Catalogue;
 use baton_core::clock::Clock;
 use baton_core::config::{Artifacts, Config};
-use baton_core::db::{self, Role};
+use baton_core::db::{self, Role, SchemaError};
 use baton_core::fault::Faults;
 use baton_core::{Principal, Scope, Services};
 
+use reqwest::Url;
+use secrecy::SecretString;
+
 use crate::args::{Caller, Global};
+use crate::client::Client;
 use crate::exit::{Exit, Failure};
+use crate::hints::Hints;
 use crate::ready::{self, DevReady};
 
 /// The file in which a running `dev` says where it is.
 pub(crate) const DEV_FILE: &str = "dev.json";
+
+/// Where Postgres is unless its address says otherwise.
+const POSTGRES_PORT: u16 = 5432;
 
 const NO_DEV: &str = "nothing runs here: start `agentctl dev`";
 
@@ -43,11 +51,22 @@ pub(crate) fn running_dev(data_dir: &Path) -> Option<DevReady> {
     ready::read(&data_dir.join(DEV_FILE))
 }
 
-/// The address of the API, without a slash at its end.
-pub(crate) fn api_url(global: &Global, url: Option<String>) -> Result<String, Failure> {
-    let url = url.or_else(|| running_dev(&global.data_dir).map(|dev| dev.url));
-    let url = url.ok_or_else(|| Failure::new(Exit::Unavailable, format!("{NO_DEV}, or give --url")))?;
-    Ok(url.trim_end_matches('/').to_owned())
+/// The API: at the address that was given, or that of the running `dev`.
+pub(crate) fn client(global: &Global, url: Option<&str>, token: Option<SecretString>) -> Result<Client, Failure> {
+    let dev = || running_dev(&global.data_dir).map(|dev| dev.url);
+    let address = url.map(str::to_owned).or_else(dev);
+    let address = address.ok_or_else(|| Failure::new(Exit::Unavailable, format!("{NO_DEV}, or give --url")))?;
+    let hints = Hints::of_client(global, url, token.as_ref(), &address);
+    Client::new(address, token, hints)
+}
+
+/// Which database does not answer, or has another schema: by its server alone, for the rest may be a secret.
+pub(crate) fn no_database(config: &Config, error: &SchemaError) -> Failure {
+    let url = config.database.url.as_deref().and_then(|url| Url::parse(url).ok());
+    let host = url.as_ref().and_then(Url::host_str).filter(|host| !host.is_empty());
+    let port = url.as_ref().and_then(Url::port).unwrap_or(POSTGRES_PORT);
+    let at = host.map(|host| format!(" at {host}:{port}")).unwrap_or_default();
+    Failure::unavailable(&format!("the database{at}"), error)
 }
 
 /// The services of an operator's command: the same that the API's handlers call.
@@ -55,7 +74,7 @@ pub(crate) async fn services(global: &Global, caller: &Caller) -> Result<(Servic
     let config = config(global)?;
     let principal = Principal::new(&caller.tenant, &caller.principal, Scope::ALL.iter().copied())?;
     let pool = db::connect(&config.database, Role::Command)?;
-    db::check_schema(&pool).await.map_err(|error| Failure::unavailable("the database", &error))?;
+    db::check_schema(&pool).await.map_err(|error| no_database(&config, &error))?;
     // No agents: an operator's command creates no session.
     let services = Services::open(&config, Role::Command, pool, Clock::system(), Catalogue::default(), Faults::default())?;
     Ok((services, principal))

@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     Refused = 4,
     Conflict = 5,
     Unavailable = 6,
+    /// The run waits for a person, and nobody can be asked here.
+    Waiting = 7,
     Interrupted = 130,
 }
 
@@ -54,6 +56,16 @@ impl Failure {
     pub(crate) fn hint(mut self, hint: &str) -> Self {
         self.message = format!("{}; {hint}", self.message);
         self
+    }
+
+    /// The same end, in other words.
+    pub(crate) fn saying(self, message: String) -> Self {
+        Self { message, ..self }
+    }
+
+    /// The same, where it ends the command in this way.
+    pub(crate) fn hint_at(self, exit: Exit, hint: &str) -> Self {
+        if self.exit == exit { self.hint(hint) } else { self }
     }
 
     pub(crate) fn report(self) -> ExitCode {

@@ -7,6 +7,7 @@ mod client;
 mod commands;
 mod connection;
 mod exit;
+mod hints;
 mod ready;
 mod render;
 mod signals;

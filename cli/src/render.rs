@@ -146,14 +146,25 @@ pub(crate) fn queue(queue: &QueueView) -> Result<(), Failure> {
 
 pub(crate) fn approvals(page: &Page<ApprovalView>) -> Result<(), Failure> {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["APPROVAL", "STATUS", "TOOL", "RISK", "ACTION", "EXPIRES"]);
+    table.load_style(presets::NOTHING).set_header([
+        "APPROVAL",
+        "RUN",
+        "STATUS",
+        "TOOL",
+        "RISK",
+        "ACTION",
+        "ARGUMENTS",
+        "EXPIRES",
+    ]);
     for approval in &page.items {
         table.add_row([
             approval.id.to_string(),
+            approval.run_id.to_string(),
             approval.status.to_string(),
             visible(&approval.tool_name),
             approval.risk.to_string(),
             visible(&approval.action_summary),
+            shortened(&visible(approval.arguments.get())),
             time(approval.expires_at),
         ]);
     }
@@ -204,6 +215,15 @@ pub(crate) fn visible(text: &str) -> String {
         }
         shown
     })
+}
+
+/// The beginning, in a list: nobody decides by it without `get`.
+fn shortened(text: &str) -> String {
+    const CHARACTERS: usize = 60;
+    match text.char_indices().nth(CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// One event: its data as it is, or a line with what is not the same in every event.

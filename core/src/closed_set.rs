@@ -2,10 +2,23 @@
 
 /// Why a word does not belong to a closed set. Names the set and what it holds, never the word that was given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{set} is one of {words}")]
+#[error("{} is one of {words}", plain(set))]
 pub struct UnknownWord {
+    /// The name of its type.
     pub set: &'static str,
     pub words: String,
+}
+
+/// A type's name as people say it: `ApprovalStatus` is "an approval status".
+fn plain(name: &str) -> String {
+    let article = if name.starts_with(['A', 'E', 'I', 'O']) { "an" } else { "a" };
+    name.chars().fold(article.to_owned(), |mut words, letter| {
+        if letter.is_ascii_uppercase() {
+            words.push(' ');
+        }
+        words.push(letter.to_ascii_lowercase());
+        words
+    })
 }
 
 macro_rules! closed_set {
@@ -54,3 +67,6 @@ macro_rules! closed_set {
     };
 }
 pub(crate) use closed_set;
+
+#[cfg(test)]
+mod tests;

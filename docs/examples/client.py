@@ -1,6 +1,8 @@
-"""A client of Baton in plain Python: submit, follow, resume, approve. No package is needed.
+"""A client of Baton in plain Python: submit, follow, resume, approve, answer. No package is needed.
 
-    python3 client.py http://127.0.0.1:7420 demo "Publish the release note"
+    python3 docs/examples/client.py http://127.0.0.1:7420 demo "Publish the release note"
+
+It APPROVES EVERYTHING that the run asks for, to show how. A client of yours asks a person. Questions it asks on the terminal.
 """
 
 import http.client
@@ -10,10 +12,17 @@ import sys
 import time
 import uuid
 from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
+
+USAGE = "usage: python3 docs/examples/client.py URL AGENT MESSAGE      (URL: http://127.0.0.1:7420; BATON_TOKEN where it asks)"
 
 TRANSIENT = {"message.delta", "reasoning.delta", "tool.progress", "stream.overflow", "stream.closing"}
 ENDS = {"run.completed", "run.failed", "run.cancelled"}
+
+
+class Refused(Exception):
+    """Trying again would change nothing; the body of the answer, where there is one, says why."""
 
 
 class Baton:
@@ -34,11 +43,11 @@ class Baton:
                     return json.load(response)
             except HTTPError as error:
                 if error.code not in (429, 503):
-                    raise  # an answer: the same request would get it again
+                    raise Refused(error.read().decode()) from None
                 time.sleep(float(error.headers.get("Retry-After", 1)))
             except (URLError, ConnectionError, http.client.HTTPException):
                 time.sleep(min(0.25 * 2**attempt, 2))
-        raise TimeoutError(f"{self.url} does not answer")
+        raise Refused(f"{self.url} does not answer")
 
     def create_session(self, agent_id):
         key = {"Idempotency-Key": str(uuid.uuid4())}
@@ -70,7 +79,7 @@ class Baton:
                             return
             except HTTPError as error:
                 if error.code not in (429, 503):
-                    raise
+                    raise Refused(error.read().decode()) from None
             except (URLError, ConnectionError, TimeoutError, http.client.HTTPException):
                 pass
             time.sleep(0.5)  # an end of the stream that is not the run's end means: resume
@@ -89,18 +98,34 @@ def frames(lines):
             event, data = "", []
 
 
+def approve(baton, waiting):
+    for approval_id in waiting.get("approval_ids", []):
+        approval = baton.call("GET", f"/v1/approvals/{approval_id}")
+        print("approving", approval["tool_name"], json.dumps(approval["arguments"]))
+        baton.call("POST", f"/v1/approvals/{approval_id}/resolve", {"decision": "approve_once"})
+
+
+def answer_question(baton, run_id, waiting):
+    if "question_id" not in waiting:
+        return  # answered meanwhile
+    print(waiting["question"], *waiting.get("choices", []), sep="\n  ", flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(f"nobody is there to answer; the run waits: POST /v1/runs/{run_id}/input")
+    body = {"content": [{"type": "text", "text": line.strip()}], "question_id": waiting["question_id"]}
+    baton.call("POST", f"/v1/runs/{run_id}/input", body)
+
+
 def main(url, agent_id, text):
     baton = Baton(url, os.environ.get("BATON_TOKEN"))
     run_id = baton.submit(baton.create_session(agent_id), text)
     answer = ""
     for event, data in baton.follow(run_id):
-        if event == "run.waiting_for_approval":
+        if event in ("run.waiting_for_approval", "run.waiting_for_user"):
             # What is still open is the run's to say: the event may be an old one.
             waiting = baton.call("GET", f"/v1/runs/{run_id}")["waiting_for"] or {}
-            for approval_id in waiting.get("approval_ids", []):
-                approval = baton.call("GET", f"/v1/approvals/{approval_id}")
-                print("approving", approval["tool_name"], json.dumps(approval["arguments"]))
-                baton.call("POST", f"/v1/approvals/{approval_id}/resolve", {"decision": "approve_once"})
+            approve(baton, waiting)
+            answer_question(baton, run_id, waiting)
         elif event == "assistant.message.completed":
             answer = "".join(block["text"] for block in data["content"])
         elif event == "run.failed":
@@ -109,4 +134,11 @@ def main(url, agent_id, text):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    if len(sys.argv) != 4:
+        sys.exit(USAGE)
+    if urlsplit(sys.argv[1]).scheme not in ("http", "https") or not urlsplit(sys.argv[1]).hostname:
+        sys.exit(f"{sys.argv[1]} is no URL\n{USAGE}")
+    try:
+        main(*sys.argv[1:])
+    except Refused as refused:
+        sys.exit(str(refused))

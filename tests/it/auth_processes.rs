@@ -32,8 +32,8 @@ async fn gate_a12_a_server_that_anybody_could_use_does_not_start() {
     let routable = vec![("BATON_SERVER__ALLOWED_HOSTS", "[\"baton.example.com\"]".to_owned())];
     for (listen, variables, said) in [
         ("0.0.0.0:0", routable, "auth.mode = dev"),
-        ("[::]:0", Vec::new(), "must be named"),
-        ("127.0.0.1:0", short, "at least 32 bytes"),
+        ("[::]:0", Vec::new(), "must be named; `server.allowed_hosts` names them; `auth.mode = dev`"),
+        ("127.0.0.1:0", short, "at least 32 bytes: that of the file `"),
         ("127.0.0.1:0", vec![("BATON_AUTH__MODE", "jwt".to_owned())], "auth.issuer"),
         ("127.0.0.1:0", vec![("BATON_SERVER__CORS_ORIGINS", "[\"*\"]".to_owned())], "server.cors_origins"),
     ] {
@@ -70,6 +70,29 @@ async fn a_token_is_minted_and_the_command_line_runs_with_it() {
     assert!(minted.status.success(), "{}", text(&minted.stderr));
     let token = text(&minted.stdout).trim().to_owned();
 
+    // What the server would take for nothing is not signed.
+    let signing = ["--secret-file", secret_file.to_str().unwrap()];
+    let config = folder.path().join("roles.toml");
+    std::fs::write(&config, "[auth.roles]\nauditor = [\"run.read\"]\n").unwrap();
+    let with_config = ["--config", config.to_str().unwrap()];
+    for (arguments, said) in [
+        (vec![], "--role or --scope"),
+        (vec!["--role", "admin"], "approver, member, operator; give the --config"),
+        (vec!["--role", "auditor"], "`auditor` is no role"),
+        ([with_config.as_slice(), &["--role", "admin"]].concat(), "approver, auditor, member, operator"),
+        (vec!["--role", "member", "--scope", "run.*"], "a scope is one of session.read"),
+    ] {
+        let refused = mint(&[signing.as_slice(), &arguments].concat());
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&refused.stderr).contains(said) && refused.stdout.is_empty(), "{arguments:?}: {}", text(&refused.stderr));
+    }
+    assert!(mint(&[signing.as_slice(), &with_config, &["--role", "auditor"]].concat()).status.success());
+    for nobody in [["--tenant", "", "--principal", "ada"], ["--tenant", "acme", "--principal", "a\nda"]] {
+        let refused = agentctl(&[&["token", "mint", "--role", "member"], &signing[..], &nobody].concat(), &variables);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains("1 to 255 characters"), "{}", text(&refused.stderr));
+    }
+
     let data = folder.path().to_str().unwrap();
     let run = ["--data-dir", data, "run", "--agent", "test", "noop", "--url", &app.http.url];
     let ran = agentctl(&run, &[("BATON_TOKEN", &token)]);
@@ -81,6 +104,28 @@ async fn a_token_is_minted_and_the_command_line_runs_with_it() {
     assert!(!text(&help.stdout).contains(&token));
     drop(worker);
     app.finish().await;
+}
+
+#[tokio::test]
+async fn an_address_in_use_is_said_with_a_way_out() {
+    let database = TestDatabase::create().await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--data-dir", folder.path().to_str().unwrap(), "api"];
+    let artifacts = folder.path().join("artifacts");
+    let variables = [
+        ("DATABASE_URL", database.url.as_str()),
+        ("BATON_SERVER__LISTEN", &address),
+        ("BATON_ARTIFACTS__FOLDER", artifacts.to_str().unwrap()),
+    ];
+    let log = folder.path().join("log");
+    let mut api = Process::agentctl_into(File::create(&log).unwrap(), &arguments, &variables);
+    let code = api.ended().await.code();
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(code, Some(6), "{said}");
+    assert!(said.contains(&address) && said.contains("`--listen 127.0.0.1:0`"), "{said}");
+    database.remove().await;
 }
 
 /// Everything that an answer shows.
@@ -159,6 +204,9 @@ async fn gate_a13_no_credential_is_shown_anywhere() {
         let refusal = std::fs::read_to_string(at("refusal")).unwrap();
         assert!(refusal.contains("the key set cannot be read"), "{refusal}");
         log.push_str(&refusal);
+    }
+    for why in ["neither one of `auth.keys` nor one of the key set", "it is no signed token"] {
+        assert!(log.contains(why), "why a credential was refused is in the log: {why}");
     }
     assert!(log.lines().count() > 50, "at this level it says a lot: {log}");
     let rows: Vec<String> = sqlx::query_scalar("SELECT s::text FROM sessions s UNION ALL SELECT e::text FROM events e")

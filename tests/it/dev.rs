@@ -87,6 +87,50 @@ fn assert_refused(second: &Output, url: &str) {
 }
 
 #[tokio::test]
+async fn an_address_of_the_configuration_is_listened_on_and_a_flag_comes_first() {
+    let folder = Folder::create();
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (of_the_file, of_the_variable, of_the_flag) = (free(), free(), free());
+    let config = folder.dir.path().join("baton.toml");
+    fs::write(&config, format!("[server]\nlisten = \"{of_the_file}\"\n")).unwrap();
+    let config = ["--config", config.to_str().unwrap()];
+    for (variable, flag, expected) in [
+        (None, None, of_the_file),
+        (Some(of_the_variable), None, of_the_variable),
+        (Some(of_the_variable), Some(of_the_flag), of_the_flag),
+    ] {
+        let mut command = folder.command_listening(flag.as_ref().map(ToString::to_string).as_deref(), &config);
+        command.envs(variable.map(|address| ("BATON_SERVER__LISTEN", address.to_string())));
+        let mut dev = folder.start_as(command).await;
+        assert_eq!(dev.ready["url"], format!("http://{expected}"));
+        dev.interrupt().await;
+    }
+    folder.remove();
+}
+
+#[tokio::test]
+async fn with_tokens_the_banner_says_how_to_get_one() {
+    let folder = Folder::create();
+    let secret = folder.dir.path().join("secret");
+    fs::write(&secret, "0123456789abcdef0123456789abcdef").unwrap();
+    let config = folder.dir.path().join("baton.toml");
+    let text = format!(
+        "[auth]\nmode = \"jwt\"\nissuer = \"i\"\naudience = \"a\"\n[[auth.keys]]\nkid = \"mine\"\nalgorithm = \"HS256\"\nsecret_file = {secret:?}\n"
+    );
+    fs::write(&config, text).unwrap();
+    let mut dev = folder.start(&["--config", config.to_str().unwrap()]).await;
+    let banner = folder.printed();
+    let commands: Vec<&str> = banner.lines().filter(|line| line.starts_with("  ")).collect();
+    assert!(commands[0].contains("token mint") && commands[0].contains("--kid mine"), "{banner}");
+    // Both of the first two, as they stand there; the agents of the tests are others.
+    let pasted = format!("{}\n{}", commands[0], commands[1].replace("run \"Calculate 12 times 9\"", "run --agent test noop"));
+    let output = Command::new("sh").args(["-c", &pasted]).env_remove("DATABASE_URL").stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success() && output.stdout == b"done\n", "{output:?}");
+    dev.interrupt().await;
+    folder.remove();
+}
+
+#[tokio::test]
 async fn dev_starts_again_what_dies() {
     let folder = Folder::create();
     let mut dev = folder.start(&[]).await;
@@ -165,9 +209,18 @@ impl Folder {
         fs::read_to_string(self.dir.path().join("stderr")).unwrap()
     }
 
+    /// What the last `dev` wrote to stdout.
+    fn printed(&self) -> String {
+        fs::read_to_string(self.dir.path().join("stdout")).unwrap()
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
+        self.command_listening(Some("127.0.0.1:0"), arguments)
+    }
+
+    fn command_listening(&self, listen: Option<&str>, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
-        command.args(["dev", "--listen", "127.0.0.1:0"]);
+        command.arg("dev").args(listen.map(|address| ["--listen", address]).into_iter().flatten());
         command.arg("--data-dir").arg(&self.data).arg("--ready-file").arg(self.ready_file());
         command.arg("--agents").arg(agents_folder()).args(arguments);
         command.env_remove("DATABASE_URL").env("RUST_LOG", "error");
@@ -175,12 +228,15 @@ impl Folder {
         command
     }
 
-    /// Returns once everything answers. To be called on the test's own thread: the death signal belongs to it.
     async fn start(&self, arguments: &[&str]) -> Dev {
+        self.start_as(self.command(arguments)).await
+    }
+
+    /// Returns once everything answers. To be called on the test's own thread: the death signal belongs to it.
+    async fn start_as(&self, mut command: Command) -> Dev {
         let _ = fs::remove_file(self.ready_file()); // of an earlier one, perhaps
-        let mut command = self.command(arguments);
-        let stderr = File::create(self.dir.path().join("stderr")).unwrap();
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+        let file = |name: &str| File::create(self.dir.path().join(name)).unwrap();
+        command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr"));
         let child = RefCell::new(baton_devdb::child::spawn(command, Signal::SIGKILL, None).unwrap());
         let ready = eventually("dev is ready", || async {
             let ended = child.borrow_mut().try_wait().unwrap();

@@ -27,7 +27,10 @@ async fn an_operator_lists_closes_and_deletes_sessions() {
     let id = session_id.to_string();
 
     let busy = agentctl(&app, &["sessions", "delete", &id]).await;
-    assert!(!busy.status.success() && String::from_utf8_lossy(&busy.stderr).contains("not finished"), "{busy:?}");
+    let helps = [format!("why {run_id}`"), format!("runs cancel {run_id}`")];
+    let said_it = String::from_utf8_lossy(&busy.stderr).into_owned();
+    assert!(!busy.status.success() && said_it.contains("not finished"), "{said_it}");
+    assert!(helps.iter().all(|command| said_it.contains(command)), "{said_it}");
     let view = said(&app, &["sessions", "get", &id]).await;
     assert!(view.contains("ACTIVE") && view.contains("active run") && view.contains(&run_id.to_string()), "{view}");
     app.work().await;

@@ -1,5 +1,9 @@
 //! `agentctl run` as a person meets it who has to approve what an agent wants to do.
 
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
 use crate::support::{RealApp, SHORT_LEASE, Terminal, id};
 
 #[tokio::test]
@@ -10,7 +14,7 @@ async fn approving_at_the_terminal_has_the_effect_once() {
     terminal.shows("Approve?").await;
     assert!(terminal.screen().contains(r#"{"content":"news"}"#), "{}", terminal.screen());
     assert!(app.effects().is_empty());
-    terminal.types("y");
+    terminal.types("approve");
     assert!(terminal.process.ended().await.success(), "{}", terminal.screen());
     terminal.shows("Published: true").await;
     assert_eq!(app.effects().len(), 1);
@@ -60,6 +64,123 @@ async fn whoever_answers_first_decides_and_the_terminal_goes_on() {
     terminal.shows("A person denied this call.").await;
     assert!(app.effects().is_empty());
     app.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_not_understood_is_asked_again_and_what_is_left_open_is_followed() {
+    let app = RealApp::start(&[]).await;
+    let _worker = app.start_worker().await;
+    let mut terminal = publish(&app);
+    terminal.shows("Approve?").await;
+    terminal.types("maybe");
+    terminal.shows("Please answer").await;
+    terminal.types("n");
+    terminal.shows("still following: Ctrl-C leaves").await;
+    assert!(app.effects().is_empty());
+    let (_, approvals) = app.http.get("/v1/approvals").await;
+    app.http.resolve_all(id(&approvals["items"][0]["run_id"]), "approve_once").await;
+    assert!(terminal.process.ended().await.success(), "{}", terminal.screen());
+    terminal.shows("Published: true").await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn without_a_terminal_nobody_is_waited_for_and_what_is_said_decides() {
+    let app = RealApp::start(&[]).await;
+    let _worker = app.start_worker().await;
+    let folder = tempfile::tempdir().unwrap();
+    // The operator's commands are near: `dev` says where its database is.
+    let ready = json!({"url": app.http.url, "database_url": app.url, "metrics_url": null, "pids": {"api": 1, "workers": []}});
+    std::fs::write(folder.path().join("dev.json"), ready.to_string()).unwrap();
+    let data = folder.path().to_str().unwrap();
+    let run = async |arguments: &[&str]| {
+        let arguments = [&["--data-dir", data, "run", "--agent", "test"], arguments].concat();
+        agentctl(&arguments, &[]).await
+    };
+
+    let (code, said) = run(&["publish news"]).await;
+    assert_eq!(code, Some(7), "{said}");
+    assert!(said.contains(r#"{"content":"news"}"#), "what it is about: {said}");
+    shell(&command_in(&said, "  approve ")).await;
+    app.http.run_in(run_id_in(&said), "COMPLETED").await;
+    assert_eq!(app.effects().len(), 1);
+    shell(&command_in(&said, "agentctl: ")).await; // to its end
+
+    // The same where only an address was given.
+    let (code, said) = run(&["publish more", "--url", &app.http.url]).await;
+    assert_eq!(code, Some(7), "{said}");
+    shell(&command_in(&said, "  deny ")).await;
+    app.http.run_in(run_id_in(&said), "COMPLETED").await;
+    assert_eq!(app.effects().len(), 1);
+
+    // A program that reads along is nobody to be asked, either.
+    let (code, said) = run(&["ask", "--json"]).await;
+    assert_eq!(code, Some(7), "{said}");
+    assert!(said.contains("2  blue"), "{said}");
+    shell(&command_in(&said, "  answer ").replace("your answer", "blue")).await;
+    app.http.run_in(run_id_in(&said), "COMPLETED").await;
+    app.finish().await;
+}
+
+/// On a thread of its own: it waits for the process, which has no terminal.
+async fn agentctl(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
+    command.args(arguments).envs(variables.iter().copied()).env_remove("DATABASE_URL").stdin(Stdio::null());
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// What stands on the line that begins so, as it would be copied.
+fn command_in(said: &str, beginning: &str) -> String {
+    let line = said.lines().find(|line| line.starts_with(beginning)).unwrap_or_else(|| panic!("{beginning}: {said}"));
+    let quoted = line.split('`').nth(1);
+    quoted.unwrap_or_else(|| line.strip_prefix(beginning).unwrap().trim()).to_owned()
+}
+
+/// The last line says how to follow the run.
+fn run_id_in(said: &str) -> uuid::Uuid {
+    let is_id = |word: &&str| word.len() == 36;
+    let line = said.lines().last().unwrap();
+    line.split([' ', '/', '`']).find(is_id).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{said}"))
+}
+
+/// As a person pastes it.
+async fn shell(command: &str) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).env_remove("DATABASE_URL").stdin(Stdio::null());
+    let output = tokio::task::spawn_blocking(move || shell.output().unwrap()).await.unwrap();
+    assert!(output.status.success(), "{command}: {output:?}");
+}
+
+#[tokio::test]
+async fn a_run_in_the_way_is_named_with_what_helps() {
+    let app = RealApp::start(&[]).await;
+    let session_id = app.http.create_session("test").await;
+    let run_id = app.http.submit(session_id, "noop").await; // nobody works on it
+    let (code, said) = agentctl(&["run", "more", "--session", &session_id.to_string(), "--url", &app.http.url], &[]).await;
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains(&format!("{run_id} is QUEUED")) && !said.contains("active_run_exists"), "{said}");
+    let cancel = said.split('`').find(|command| command.contains("/cancel")).unwrap_or_else(|| panic!("{said}"));
+    shell(cancel).await;
+    assert_eq!(app.http.run(run_id).await["status"], "CANCELLED");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_said_and_an_address_that_is_none_is_refused() {
+    // Nobody listens on a port that was just free.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://127.0.0.1:{port}");
+    let (code, said) = agentctl(&["run", "hello"], &[("BATON_URL", &url)]).await;
+    assert_eq!(code, Some(6), "{said}");
+    let (first, last) = (said.lines().next().unwrap(), said.lines().last().unwrap());
+    assert!(first.contains("trying again") && last.contains("is a server running there?") && last.contains("--url"), "{said}");
+    assert!(!last.contains("the agent is"), "{said}");
+    for none in ["nonsense", "127.0.0.1:7420", "localhost:7420", "ftp://x", "http://", "http://x/?y=z"] {
+        let (code, said) = agentctl(&["run", "hello", "--url", none], &[]).await;
+        assert_eq!(code, Some(2), "{none}: {said}");
+        assert!(said.contains("http://HOST:PORT"), "{none}: {said}");
+    }
 }
 
 #[tokio::test]

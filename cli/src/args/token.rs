@@ -26,14 +26,16 @@ pub(crate) struct TokenMint {
     /// The name of the key, where it has one
     #[arg(long)]
     pub(crate) kid: Option<String>,
+    /// Whose data the token is for
     #[arg(long)]
     pub(crate) tenant: String,
+    /// Who it is for: the owner of what is made with it
     #[arg(long)]
     pub(crate) principal: String,
     /// What the token allows; may be given several times
     #[arg(long)]
     pub(crate) scope: Vec<Scope>,
-    /// A role of `auth.roles`; may be given several times
+    /// A role of `auth.roles`: `member`, `approver`, `operator` or one of --config; may be given several times, and they add up
     #[arg(long)]
     pub(crate) role: Vec<String>,
     /// How long the token is good: `15m`, `8h`

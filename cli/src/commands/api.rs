@@ -1,12 +1,15 @@
 //! `agentctl api`: serves HTTP until it is told to stop.
 
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use baton_api::{ApiState, Bind, CorsOrigins, HEARTBEAT, Streams};
+use baton_api::{ApiState, Bind, CorsOrigins, HEARTBEAT, NoAuthenticator, Streams};
 use baton_core::Services;
 use baton_core::agents::Catalogue;
 use baton_core::artifacts::ArtifactStore;
 use baton_core::clock::Clock;
+use baton_core::config::{AuthMode, Config};
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
 use baton_core::policy::Profiles;
@@ -26,7 +29,7 @@ pub(crate) async fn run(global: &Global, args: Api) -> Result<(), Failure> {
 
     let profiles = Profiles::load(config.policy.folder.as_deref()).map_err(|error| Failure::unavailable("policy", &error))?;
     let pool = db::connect(&config.database, Role::Api)?;
-    db::check_schema(&pool).await.map_err(|error| Failure::unavailable("the database", &error))?;
+    db::check_schema(&pool).await.map_err(|error| connection::no_database(&config, &error))?;
     let agents =
         Catalogue::load(&pool, &config.agents, &profiles).await.map_err(|error| Failure::unavailable("agents", &error))?;
     let clock = Clock::system();
@@ -34,11 +37,9 @@ pub(crate) async fn run(global: &Global, args: Api) -> Result<(), Failure> {
     ArtifactStore::open(&config.artifacts, clock.clone()).map_err(|error| Failure::unavailable("artifacts", &error))?;
     let services = Services::open(&config, Role::Api, pool, clock.clone(), agents, Faults::from_env())?;
 
-    let listener = TcpListener::bind(config.server.listen)
-        .await
-        .map_err(|error| Failure::unavailable(&format!("listening on {}", config.server.listen), &error))?;
+    let listener = TcpListener::bind(config.server.listen).await.map_err(|error| not_bound(config.server.listen, &error))?;
     let address = listener.local_addr().map_err(|error| Failure::unavailable("listening", &error))?;
-    let bind = Bind::new(address, &config.server.allowed_hosts).map_err(|error| Failure::usage(error.to_string()))?;
+    let bind = bind(address, &config)?;
     let authenticator = baton_api::authenticator(&config.auth, &bind, &clock).await.map_err(|error| Failure::settings(&error))?;
     let streams = Streams::new(config.server.streams_max(config.auth.mode));
     let limits = Arc::new(config.server);
@@ -61,4 +62,17 @@ pub(crate) async fn run(global: &Global, args: Api) -> Result<(), Failure> {
     }
     baton_api::serve(listener, baton_api::router(state), limits, shutdown).await;
     Ok(())
+}
+
+fn not_bound(address: SocketAddr, error: &std::io::Error) -> Failure {
+    let failure = Failure::unavailable(&format!("listening on {address}"), error);
+    if error.kind() == ErrorKind::AddrInUse { failure.hint("`--listen 127.0.0.1:0` picks a free port") } else { failure }
+}
+
+/// Whoever listens where others can reach it hears at once of everything that is missing.
+fn bind(address: SocketAddr, config: &Config) -> Result<Bind, Failure> {
+    Bind::new(address, &config.server.allowed_hosts).map_err(|refusal| {
+        let failure = Failure::usage(refusal.to_string()).hint("`server.allowed_hosts` names them");
+        if config.auth.mode == AuthMode::Dev { failure.hint(&NoAuthenticator::DevIsRoutable.to_string()) } else { failure }
+    })
 }

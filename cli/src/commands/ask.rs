@@ -1,5 +1,5 @@
-//! What a run asks of the person at the terminal. Nothing that goes wrong here ends anything: somebody else may have answered
-//! first, or may answer later, and the run is followed all the same.
+//! What a run asks of the person at the terminal. Nothing that goes wrong there ends anything: somebody else may have answered
+//! first, or may answer later, and the run is followed all the same. Without a person the command ends, and says how to decide.
 
 use std::io::{BufRead, IsTerminal, stderr, stdin};
 
@@ -9,14 +9,18 @@ use nix::sys::termios::{FlushArg, tcflush};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::client::{Approval, Client};
-use crate::exit::Failure;
+use crate::client::{Approval, Client, Submitted};
+use crate::exit::{Exit, Failure};
+use crate::hints::Hints;
 use crate::render::visible;
+
+/// What a person hears who does not decide.
+const LEFT_OPEN: &str = "! left open, and still following: Ctrl-C leaves, and the run goes on waiting";
 
 pub(crate) enum Asking {
     /// Somebody sits there.
     Person,
-    /// Nobody does, or a program reads along: only how to answer is said.
+    /// Nobody does, or a program reads along.
     Nobody,
 }
 
@@ -26,42 +30,56 @@ impl Asking {
     }
 
     /// The event that brought us here may be an old one: what the run waits for is asked of the API.
-    pub(crate) async fn whatever_it_waits_for(&self, client: &Client, run_id: Uuid) {
-        let asked = match client.waiting_for(run_id).await {
-            Ok(None) => Ok(()),
-            Ok(Some(waiting_for)) => match self {
-                Self::Person => ask(client, run_id, waiting_for).await,
-                Self::Nobody => {
-                    say_how_to_answer(&waiting_for, run_id);
-                    Ok(())
+    ///
+    /// A person who is asked goes on following, whatever goes wrong. Where there is nobody, an error: who decides sits elsewhere,
+    /// and a script must not hang until then.
+    pub(crate) async fn whatever_it_waits_for(&self, client: &Client, run: Submitted) -> Result<(), Failure> {
+        let waiting_for = client.waiting_for(run.run_id).await;
+        match self {
+            Self::Person => {
+                let asked = match waiting_for {
+                    Ok(Some(waiting_for)) => ask(client, run, waiting_for).await,
+                    Ok(None) => Ok(()),
+                    Err(failure) => Err(failure),
+                };
+                if let Err(failure) = asked {
+                    eprintln!("! {failure}");
                 }
+                Ok(())
+            }
+            Self::Nobody => match waiting_for? {
+                Some(waiting_for) => {
+                    say_how_to_answer(client, run, &waiting_for).await;
+                    Err(Failure::new(Exit::Waiting, "the run waits for a person, and nobody is at a terminal here"))
+                }
+                None => Ok(()),
             },
-            Err(failure) => Err(failure),
-        };
-        if let Err(failure) = asked {
-            eprintln!("! {failure}");
         }
     }
 }
 
-fn say_how_to_answer(waiting_for: &WaitingFor, run_id: Uuid) {
+async fn say_how_to_answer(client: &Client, run: Submitted, waiting_for: &WaitingFor) {
     match waiting_for {
         WaitingFor::Approval { approval_ids } => {
-            for id in approval_ids {
-                eprintln!("! waits for an approval: `agentctl approvals get {id}`, then `approve` or `deny`");
+            eprintln!("! waits for an approval");
+            match client.pending_approvals(run.run_id).await {
+                Ok(approvals) => approvals.iter().for_each(show),
+                Err(failure) => eprintln!("! {failure}"), // not allowed to look, most often; others are
             }
+            approval_ids.iter().for_each(|id| show_how_to_decide(&client.hints, *id));
         }
-        WaitingFor::User { question, .. } => {
-            eprintln!("! waits for an answer: POST /v1/runs/{run_id}/input, or another message to its session");
-            question.lines().for_each(|line| eprintln!("! {}", visible(line)));
+        WaitingFor::User { question, choices, .. } => {
+            eprintln!("! waits for an answer");
+            show_question(question, choices.as_deref().unwrap_or_default());
+            show_how_to_answer(&client.hints, run.session_id);
         }
     }
 }
 
-async fn ask(client: &Client, run_id: Uuid, waiting_for: WaitingFor) -> Result<(), Failure> {
+async fn ask(client: &Client, run: Submitted, waiting_for: WaitingFor) -> Result<(), Failure> {
     match waiting_for {
         WaitingFor::Approval { .. } => {
-            for approval in client.pending_approvals(run_id).await? {
+            for approval in client.pending_approvals(run.run_id).await? {
                 if let Err(failure) = decide(client, &approval).await {
                     eprintln!("! {failure}"); // most often: somebody was faster; the next one is another matter
                 }
@@ -69,37 +87,84 @@ async fn ask(client: &Client, run_id: Uuid, waiting_for: WaitingFor) -> Result<(
             Ok(())
         }
         WaitingFor::User { question_id, question, choices, .. } => {
-            let Some(text) = answer(&question, &choices.unwrap_or_default()).await else { return Ok(()) };
-            client.input(run_id, question_id, &text).await
+            match answer(&question, choices.as_deref().unwrap_or_default()).await {
+                Some(text) => client.input(run.run_id, question_id, &text).await,
+                None => {
+                    eprintln!("{LEFT_OPEN}");
+                    show_how_to_answer(&client.hints, run.session_id);
+                    Ok(())
+                }
+            }
         }
     }
 }
 
-/// Only a clear word decides: anything else leaves the approval to whoever answers later.
+/// Only a clear word decides.
 async fn decide(client: &Client, approval: &Approval) -> Result<(), Failure> {
-    eprintln!("? {}: {}", visible(&approval.tool_name), visible(&approval.action_summary));
-    eprintln!("  arguments  {}", visible(approval.arguments.get()));
-    eprintln!("  risk       {}", approval.risk);
-    eprintln!("  why        {}", visible(&approval.policy_reason));
-    forget_what_was_typed();
-    eprint!("Approve? y: yes, once; d: deny; N: not now [y/N/d] ");
-    let verdict = match read_line().await.as_deref().map(str::trim) {
-        Some("y" | "Y" | "yes") => Verdict::ApproveOnce,
-        Some("d" | "D" | "deny") => Verdict::Deny,
-        _ => {
-            eprintln!("! left open: `agentctl approvals approve {0}`, or `deny {0}`", approval.id);
-            return Ok(());
+    show(approval);
+    let mut prompt = "Approve? y: yes, once; d: deny; N: not now [y/N/d] ";
+    let verdict = loop {
+        forget_what_was_typed();
+        eprint!("{prompt}");
+        match Reply::of(read_line().await.as_deref()) {
+            Some(Reply::Now(verdict)) => break verdict,
+            Some(Reply::Later) => {
+                eprintln!("{LEFT_OPEN}");
+                show_how_to_decide(&client.hints, approval.id);
+                return Ok(());
+            }
+            None => prompt = "Please answer y, d or n: ",
         }
     };
     client.resolve(approval.id, verdict).await
 }
 
-/// None: the person has nothing to say.
-async fn answer(question: &str, choices: &[String]) -> Option<String> {
+/// What a person says to an approval.
+#[derive(Debug, PartialEq, Eq)]
+enum Reply {
+    Now(Verdict),
+    /// Whoever answers later decides.
+    Later,
+}
+
+impl Reply {
+    /// None: not understood.
+    fn of(line: Option<&str>) -> Option<Self> {
+        match line.unwrap_or_default().trim().to_lowercase().as_str() {
+            "y" | "yes" | "approve" => Some(Self::Now(Verdict::ApproveOnce)),
+            "d" | "deny" => Some(Self::Now(Verdict::Deny)),
+            "" | "n" | "no" | "not now" => Some(Self::Later),
+            _ => None,
+        }
+    }
+}
+
+fn show(approval: &Approval) {
+    eprintln!("? {}: {}", visible(&approval.tool_name), visible(&approval.action_summary));
+    eprintln!("  arguments  {}", visible(approval.arguments.get()));
+    eprintln!("  risk       {}", approval.risk);
+    eprintln!("  why        {}", visible(&approval.policy_reason));
+}
+
+fn show_question(question: &str, choices: &[String]) {
     question.lines().for_each(|line| eprintln!("? {}", visible(line)));
     for (number, choice) in (1..).zip(choices) {
         eprintln!("  {number}  {}", visible(choice));
     }
+}
+
+fn show_how_to_decide(hints: &Hints, approval_id: Uuid) {
+    eprintln!("  approve    {}", hints.approve(approval_id));
+    eprintln!("  deny       {}", hints.deny(approval_id));
+}
+
+fn show_how_to_answer(hints: &Hints, session_id: Uuid) {
+    eprintln!("  answer     {}", hints.answer(session_id));
+}
+
+/// None: the person has nothing to say.
+async fn answer(question: &str, choices: &[String]) -> Option<String> {
+    show_question(question, choices);
     forget_what_was_typed();
     loop {
         eprint!("> ");

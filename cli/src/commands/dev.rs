@@ -7,15 +7,16 @@ mod lock;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use baton_core::config::Config;
+use baton_core::config::{Auth, AuthKey, AuthMode, Config};
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{DATA_DIR, Dev, Global};
+use crate::args::{Dev, Global};
 use crate::commands::dev::children::{Child, ChildOptions};
 use crate::commands::dev::database::Database;
 use crate::commands::dev::lock::Lock;
 use crate::connection::{DEV_FILE, artifacts_folder};
 use crate::exit::Failure;
+use crate::hints::{program, quoted};
 use crate::ready::{self, DevPids, DevReady};
 use crate::signals;
 
@@ -30,8 +31,10 @@ const AGENTS_FOLDER: &str = "agents";
 
 pub(crate) async fn run(global: &Global, args: Dev) -> Result<(), Failure> {
     let shutdown = signals::shutdown().map_err(|error| Failure::unavailable("signals", &error))?;
-    let mut dev = Running::start(global, &args, &shutdown).await?;
-    dev.announce(&global.data_dir)?;
+    let config = Config::load(global.config.as_deref())?;
+    let mut dev = Running::start(global, &config, &args, &shutdown).await?;
+    dev.write_ready()?;
+    announce(global, &config.auth, &dev.ready().url);
     dev.supervise(&args, &shutdown).await;
     eprintln!("stopping");
     dev.stop().await;
@@ -49,20 +52,19 @@ struct Running {
 }
 
 impl Running {
-    async fn start(global: &Global, args: &Dev, shutdown: &CancellationToken) -> Result<Self, Failure> {
-        let config = Config::load(global.config.as_deref())?;
+    async fn start(global: &Global, config: &Config, args: &Dev, shutdown: &CancellationToken) -> Result<Self, Failure> {
         let data_dir = prepare(&global.data_dir)?;
         let lock = Lock::take(&data_dir)?;
-        let database = Database::start(&config, &data_dir, args.no_download).await?;
+        let database = Database::start(config, &data_dir, args.no_download).await?;
         let options = ChildOptions {
             config: global.config.clone(),
             agents: args.agents.clone().or_else(|| Some(PathBuf::from(AGENTS_FOLDER)).filter(|folder| folder.is_dir())),
             database_url: database.url.clone(),
             run_dir: data_dir.join("run"),
-            artifacts_folder: artifacts_folder(&config, &data_dir),
+            artifacts_folder: artifacts_folder(config, &data_dir),
             effects_file: config.demo.effects_file.clone().unwrap_or_else(|| data_dir.join("demo-effects.log")),
         };
-        let mut api = Child::api(&options, args.listen)?;
+        let mut api = Child::api(&options, args.listen.unwrap_or(config.server.listen))?;
         let mut workers = (0..args.workers).map(|number| Child::worker(&options, number)).collect::<Result<Vec<_>, _>>()?;
         for child in std::iter::once(&mut api).chain(&mut workers) {
             child.wait_until_ready(shutdown).await?;
@@ -85,21 +87,6 @@ impl Running {
         let failed = |error| Failure::unavailable("the ready file", &error);
         ready::write(&self.data_dir.join(DEV_FILE), &ready).map_err(failed)?;
         self.ready_file.as_ref().map_or(Ok(()), |file| ready::write(file, &ready).map_err(failed))
-    }
-
-    fn announce(&self, data_dir: &Path) -> Result<(), Failure> {
-        self.write_ready()?;
-        let url = self.ready().url;
-        // As it was given: the other terminal stands where this one does.
-        let elsewhere =
-            if data_dir == Path::new(DATA_DIR) { String::new() } else { format!(" --data-dir {}", data_dir.display()) };
-        println!("Baton runs at {url}\n");
-        println!("In another terminal:\n");
-        println!("  agentctl{elsewhere} run \"Calculate 12 times 9\"      (or: cargo run --release --{elsewhere} run \"…\")\n");
-        println!("or with curl:\n");
-        println!("  curl -s {url}/v1/sessions -H 'Content-Type: application/json' -d '{{\"agent_id\":\"demo\"}}'\n");
-        println!("Ctrl-C stops all of it.");
-        Ok(())
     }
 
     /// Starts again what dies, until it is time to stop.
@@ -133,6 +120,43 @@ impl Running {
         }
         self.database.stop();
     }
+}
+
+/// What a person does next. Commands are for a terminal that stands where this one does.
+fn announce(global: &Global, auth: &Auth, url: &str) {
+    let program = program(global);
+    println!("Baton runs at {url}\n");
+    println!("In another terminal:\n");
+    let authorization = match auth.mode {
+        AuthMode::Dev => "",
+        AuthMode::Jwt => {
+            println!("  export BATON_TOKEN={}\n", mint(global, auth));
+            " -H \"Authorization: Bearer $BATON_TOKEN\""
+        }
+    };
+    println!("  {program} run \"Calculate 12 times 9\"\n");
+    println!("or with curl:\n");
+    println!("  curl -s {url}/v1/sessions{authorization} -H 'Content-Type: application/json' -d '{{\"agent_id\":\"demo\"}}'\n");
+    println!("Ctrl-C stops all of it.");
+}
+
+/// A command that prints a token which this `dev` accepts, where there is a secret to sign it with.
+fn mint(global: &Global, auth: &Auth) -> String {
+    let secret = |key: &AuthKey| key.secret_file.as_ref().map(|file| (file.clone(), key.kid.clone()));
+    let Some((file, kid)) = auth.keys.iter().find_map(secret) else {
+        return "…      (a token of your issuer; `agentctl token mint --help` signs one with a private key)".into();
+    };
+    let flag = |name: &str, value: Option<&str>| value.map(|value| format!(" --{name} {}", quoted(value))).unwrap_or_default();
+    let named = match global.config {
+        Some(_) => String::new(), // says it
+        None => flag("issuer", auth.issuer.as_deref()) + &flag("audience", auth.audience.as_deref()),
+    };
+    format!(
+        "$({} token mint --secret-file {}{}{named} --tenant acme --principal ada --role member)",
+        program(global),
+        quoted(&file.to_string_lossy()),
+        flag("kid", kid.as_deref()),
+    )
 }
 
 /// The folder exists, and its path is absolute: children may stand elsewhere.

@@ -7,18 +7,19 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::args::{Global, Run};
-use crate::client::Client;
+use crate::client::{Client, Submitted};
 use crate::commands::ask::Asking;
-use crate::connection::api_url;
+use crate::connection::client;
 use crate::exit::{Exit, Failure};
 use crate::render;
 
 pub(crate) async fn run(global: &Global, args: Run) -> Result<(), Failure> {
-    let client = Client::new(api_url(global, args.url)?, args.token)?;
+    let client = client(global, args.url.as_deref(), args.token)?;
     let session_id = match args.session {
         Some(session_id) => session_id,
         None => {
-            client.create_session(&args.agent).await.map_err(|failure| failure.hint(&format!("the agent is `{}`", args.agent)))?
+            let created = client.create_session(&args.agent).await;
+            created.map_err(|failure| failure.hint_at(Exit::NotFound, &format!("the agent is `{}`", args.agent)))?
         }
     };
     let submitted = client.submit(session_id, &args.message).await?;
@@ -30,21 +31,21 @@ pub(crate) async fn run(global: &Global, args: Run) -> Result<(), Failure> {
         };
     }
     let mut transcript = Transcript::new(global.json);
-    let go_on = format!("the run is stored and goes on: `agentctl runs events --follow {}`", submitted.run_id);
+    let go_on = format!("the run is stored and goes on: `{}`", client.hints.follow(submitted.run_id));
     let asking = Asking::new(global.json);
     tokio::select! {
-        followed = follow(&client, submitted.run_id, &mut transcript, &asking) => followed.map_err(|failure| failure.hint(&go_on))?,
+        followed = follow(&client, submitted, &mut transcript, &asking) => followed.map_err(|failure| failure.hint(&go_on))?,
         _ = tokio::signal::ctrl_c() => return Err(Failure::new(Exit::Interrupted, go_on)),
     }
     transcript.end(session_id)
 }
 
-async fn follow(client: &Client, run_id: Uuid, transcript: &mut Transcript, asking: &Asking) -> Result<(), Failure> {
-    let mut events = client.follow(run_id);
+async fn follow(client: &Client, submitted: Submitted, transcript: &mut Transcript, asking: &Asking) -> Result<(), Failure> {
+    let mut events = client.follow(submitted.run_id);
     while let Some(event) = events.next().await? {
         match transcript.show(&event)? {
             Next::Go => {}
-            Next::Ask => asking.whatever_it_waits_for(client, run_id).await,
+            Next::Ask => asking.whatever_it_waits_for(client, submitted).await?,
             Next::Stop => return Ok(()),
         }
     }

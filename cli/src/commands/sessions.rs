@@ -5,6 +5,7 @@ use baton_core::page::PageRequest;
 use crate::args::{Global, SessionsGet, SessionsList};
 use crate::connection::services;
 use crate::exit::Failure;
+use crate::hints::Hints;
 use crate::render;
 
 pub(crate) async fn list(global: &Global, args: SessionsList) -> Result<(), Failure> {
@@ -22,7 +23,8 @@ pub(crate) async fn get(global: &Global, args: SessionsGet) -> Result<(), Failur
 
 pub(crate) async fn close(global: &Global, args: SessionsGet) -> Result<(), Failure> {
     let (services, principal) = services(global, &args.caller).await?;
-    let session = services.sessions.close(&principal, args.session).await?;
+    let hints = Hints::of_operator(global, &args.caller);
+    let session = services.sessions.close(&principal, args.session).await.map_err(|error| hints.failure(error))?;
     services.flush().await;
     if global.json { render::json(&session) } else { render::session(&session) }
 }
@@ -30,6 +32,7 @@ pub(crate) async fn close(global: &Global, args: SessionsGet) -> Result<(), Fail
 /// There is no view of what is gone.
 pub(crate) async fn delete(global: &Global, args: SessionsGet) -> Result<(), Failure> {
     let (services, principal) = services(global, &args.caller).await?;
-    services.sessions.delete(&principal, args.session).await?;
+    let hints = Hints::of_operator(global, &args.caller);
+    services.sessions.delete(&principal, args.session).await.map_err(|error| hints.failure(error))?;
     if global.json { Ok(()) } else { render::line("deleted") }
 }

@@ -30,7 +30,7 @@ pub(crate) async fn run(global: &Global, args: Worker) -> Result<(), Failure> {
         faults: Faults::from_env(),
     };
     let pool = db::connect(&config.database, Role::Worker)?;
-    db::check_schema(&pool).await.map_err(|error| Failure::unavailable("the database", &error))?;
+    db::check_schema(&pool).await.map_err(|error| connection::no_database(&config, &error))?;
     // Sessions read their version from the database; a worker stores those of its files so that either may be deployed first.
     agents::Catalogue::load(&pool, &config.agents, &pipeline.profiles)
         .await

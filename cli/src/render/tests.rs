@@ -11,3 +11,9 @@ fn what_a_person_decides_by_cannot_hide() {
         assert_eq!(visible(text), shown);
     }
 }
+
+#[test]
+fn a_list_shows_how_a_long_text_begins() {
+    assert_eq!(shortened(&"ä".repeat(60)), "ä".repeat(60));
+    assert_eq!(shortened(&"ä".repeat(61)), "ä".repeat(60) + "…");
+}

@@ -58,7 +58,7 @@ impl AgentDefinition {
         };
         require(is_agent_id(&self.id), "/id", "1 to 64 of a-z, 0-9, _ and -, beginning with a letter or digit");
         require(is_version(&self.version), "/version", "1 to 64 of letters, digits, `.`, `_`, `+` and `-`");
-        require(self.model == SCRIPTED, "/model", "a known model policy; `scripted` is built in");
+        require(self.model == SCRIPTED, "/model", "only `scripted` exists in this version");
         require(self.model != SCRIPTED || !self.script.is_empty(), "/script", "at least one script for the model `scripted`");
         require(profiles.holds(&self.policy_profile), "/policy_profile", "a known profile; `default` is built in");
         for (index, script) in self.script.iter().enumerate() {

@@ -154,11 +154,16 @@ impl AuthKey {
         let given = (self.secret.is_some(), self.secret_file.is_some(), self.public_key_file.is_some());
         let problem = match (self.algorithm, given) {
             (Algorithm::Hs256, (true, false, false) | (false, true, false)) => return Ok(()),
-            (Algorithm::Hs256, _) => "with HS256 need one of `secret` and `secret_file`, and no `public_key_file`",
+            (Algorithm::Hs256, _) => "with HS256 needs one of `secret` and `secret_file`, and no `public_key_file`",
             (_, (false, false, true)) => return Ok(()),
-            _ => "with RS256, ES256 or EdDSA need a `public_key_file`, and no secret",
+            _ => "with RS256, ES256 or EdDSA needs a `public_key_file`, and no secret",
         };
-        Err(ConfigError::Invalid { key: "auth.keys", problem })
+        Err(ConfigError::InvalidKey { which: self.name(), problem })
+    }
+
+    /// For messages; nothing of the key itself.
+    pub(crate) fn name(&self) -> String {
+        self.kid.as_ref().map_or_else(|| "the key without `kid`".into(), |kid| format!("the key `{kid}`"))
     }
 }
 

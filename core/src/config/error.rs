@@ -11,6 +11,9 @@ pub enum ConfigError {
     Unreadable(String),
     #[error("`{key}` {problem}")]
     Invalid { key: &'static str, problem: &'static str },
+    /// One of several, by its name.
+    #[error("`auth.keys`: {which} {problem}")]
+    InvalidKey { which: String, problem: &'static str },
     #[error("the configuration file `{0}` cannot be read")]
     NoFile(PathBuf),
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use time::OffsetDateTime;
 
+use super::Refusal;
+
 /// Without one that has no `Option` a token is no credential. An `Option` is of a token that may be without.
 #[derive(Debug, Deserialize)]
 pub(super) struct Claims {
@@ -28,6 +30,9 @@ enum Audience {
 }
 
 impl Claims {
+    /// The claims without which a token is none.
+    pub(super) const NEEDED: [&str; 5] = ["iss", "aud", "exp", "sub", "tenant"];
+
     /// Until when the token counts, if it counts now: `exp` and the leeway. Everything that depends on its end takes this one.
     pub(super) fn accepted_until(
         &self,
@@ -35,17 +40,28 @@ impl Claims {
         audience: &str,
         now: OffsetDateTime,
         leeway: Duration,
-    ) -> Option<OffsetDateTime> {
+    ) -> Result<OffsetDateTime, Refusal> {
         let is_for_us = match &self.aud {
             Audience::One(one) => one == audience,
             Audience::Many(many) => many.iter().any(|one| one == audience),
         };
-        let until = instant(self.exp)?.checked_add(leeway.try_into().ok()?)?;
+        let end = instant(self.exp).and_then(|end| end.checked_add(leeway.try_into().ok()?));
+        let until = end.ok_or(Refusal::NoTime)?;
         let has_begun = match self.nbf {
-            Some(nbf) => now + leeway >= instant(nbf)?,
+            Some(nbf) => now + leeway >= instant(nbf).ok_or(Refusal::NoTime)?,
             None => true,
         };
-        (self.iss == issuer && is_for_us && has_begun && now < until).then_some(until)
+        for (holds, refusal) in [
+            (self.iss == issuer, Refusal::Issuer),
+            (is_for_us, Refusal::Audience),
+            (has_begun, Refusal::NotYet),
+            (now < until, Refusal::Expired),
+        ] {
+            if !holds {
+                return Err(refusal);
+            }
+        }
+        Ok(until)
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{DecodingKey, Validation, decode};
 use secrecy::ExposeSecret;
+use serde_json::{Map, Value};
 
 use super::claims::Claims;
-use super::{KeyError, long_enough, read_secret};
+use super::{KeyError, Refusal, in_file, long_enough, read_secret};
 use crate::config::{Algorithm, AuthKey};
 
 /// An uncompressed point of P-256, the one curve of ES256.
@@ -24,8 +26,12 @@ impl VerifyingKey {
     /// A key of the configuration, which has been checked: it has what its algorithm needs.
     pub(super) fn configured(settings: &AuthKey) -> Result<Self, KeyError> {
         let key = match settings {
-            AuthKey { secret: Some(secret), .. } => symmetric(secret.expose_secret().as_bytes())?,
-            AuthKey { secret_file: Some(path), .. } => symmetric(read_secret(path)?.expose_secret())?,
+            AuthKey { secret: Some(secret), .. } => {
+                symmetric(secret.expose_secret().as_bytes()).ok_or_else(|| KeyError::ShortSecret(settings.name()))?
+            }
+            AuthKey { secret_file: Some(path), .. } => {
+                symmetric(read_secret(path)?.expose_secret()).ok_or_else(|| KeyError::ShortSecret(in_file(path)))?
+            }
             AuthKey { public_key_file: Some(path), algorithm, .. } => public(path, *algorithm)?,
             _ => return Err(KeyError::Missing("keys")),
         };
@@ -51,14 +57,25 @@ impl VerifyingKey {
     }
 
     /// The claims of a token that this key has signed; when they hold and for whom is judged elsewhere.
-    pub(super) fn verify(&self, token: &str) -> Option<Claims> {
+    pub(super) fn verify(&self, token: &str) -> Result<Claims, Refusal> {
         let mut validation = Validation::new(library(self.algorithm));
         // The library would ask the machine for the time, and checks less unless it is told more: `claims` does all of it.
         validation.required_spec_claims.clear();
         validation.validate_exp = false;
         validation.validate_aud = false;
-        decode(token, &self.key, &validation).ok().map(|token| token.claims)
+        let refused = |error: jsonwebtoken::errors::Error| match error.kind() {
+            ErrorKind::InvalidSignature => Refusal::Signature,
+            ErrorKind::InvalidAlgorithm => Refusal::Algorithm,
+            // What the parser says may repeat a claim: they are looked at again, signed as they are.
+            ErrorKind::Json(_) => decode(token, &self.key, &validation).map_or(Refusal::Claims, |token| missing(&token.claims)),
+            _ => Refusal::NoToken,
+        };
+        decode(token, &self.key, &validation).map(|token| token.claims).map_err(refused)
     }
+}
+
+fn missing(claims: &Map<String, Value>) -> Refusal {
+    Claims::NEEDED.into_iter().find(|name| !claims.contains_key(*name)).map_or(Refusal::Claims, Refusal::Missing)
 }
 
 /// The library's word for an algorithm.
@@ -71,8 +88,9 @@ pub(super) const fn library(algorithm: Algorithm) -> jsonwebtoken::Algorithm {
     }
 }
 
-fn symmetric(secret: &[u8]) -> Result<DecodingKey, KeyError> {
-    DecodingKey::from_secret(long_enough(secret)?).map_err(|_| KeyError::ShortSecret)
+/// None: the secret is too short.
+fn symmetric(secret: &[u8]) -> Option<DecodingKey> {
+    DecodingKey::from_secret(long_enough(secret)?).ok()
 }
 
 fn public(path: &Path, algorithm: Algorithm) -> Result<DecodingKey, KeyError> {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::key::library;
-use super::{KeyError, read_secret};
+use super::{KeyError, in_file, read_secret};
 use crate::config::Algorithm;
 use crate::scope::Scope;
 
@@ -39,7 +39,7 @@ impl Minter {
     /// [`KeyError`]: no file, or a secret that is too short.
     pub fn with_secret(path: &Path) -> Result<Self, KeyError> {
         let secret = read_secret(path)?;
-        let key = EncodingKey::from_secret(secret.expose_secret()).map_err(|_| KeyError::ShortSecret)?;
+        let key = EncodingKey::from_secret(secret.expose_secret()).map_err(|_| KeyError::ShortSecret(in_file(path)))?;
         Ok(Self { algorithm: Algorithm::Hs256, key })
     }
 

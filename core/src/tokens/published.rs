@@ -1,5 +1,6 @@
 //! Keys that somebody else publishes and changes: read at start, and again when a token asks for one that is not known.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use tokio::io::AsyncReadExt;
 use tokio::sync::Mutex;
+use url::Url;
 
 use super::key::VerifyingKey;
 use super::key_set::{self, KeySet};
@@ -25,6 +27,19 @@ const BYTES_MAX: usize = 256 * 1024;
 pub(super) enum Source {
     File(PathBuf),
     Url { client: reqwest::Client, url: String },
+}
+
+impl fmt::Display for Source {
+    /// Where it is, for messages: of an address only the server, for the rest of it may be nobody's business.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "the file `{}`", path.display()),
+            Self::Url { url, .. } => match Url::parse(url) {
+                Ok(url) => f.write_str(&url.origin().ascii_serialization()),
+                Err(_) => f.write_str("`auth.jwks_url`"),
+            },
+        }
+    }
 }
 
 /// Why a key set could not be read. Says nothing of what was read.
@@ -88,7 +103,7 @@ impl Published {
                 *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
             }
             Err(error) => {
-                tracing::warn!(error = chain(&error), "the key set cannot be read: the old keys stay");
+                tracing::warn!(from = %self.source, error = chain(&error), "the key set cannot be read: the old keys stay");
             }
         }
     }

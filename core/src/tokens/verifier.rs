@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use jsonwebtoken::decode_header;
 
-use super::KeyError;
 use super::claims::Claims;
 use super::key::VerifyingKey;
 use super::published::{Published, ReadError, Source};
+use super::{KeyError, Refusal};
 use crate::clock::Clock;
 use crate::config::Auth;
-use crate::error::Error;
 use crate::outbound;
 use crate::principal::Principal;
 use crate::scope::Scope;
@@ -44,7 +43,11 @@ impl Verifier {
             configured.insert(key.kid.clone(), VerifyingKey::configured(key)?);
         }
         let published = match source(settings)? {
-            Some(source) => Some(Arc::new(Published::start(source, settings.jwks_algorithms.clone(), clock.clone()).await?)),
+            Some(source) => {
+                let (algorithms, from) = (settings.jwks_algorithms.clone(), source.to_string());
+                let published = Published::start(source, algorithms, clock.clone()).await;
+                Some(Arc::new(published.map_err(|error| KeyError::KeySet(from, error))?))
+            }
             None => None,
         };
         Ok(Self {
@@ -59,27 +62,27 @@ impl Verifier {
     }
 
     /// # Errors
-    /// `Authentication`, whatever is wrong.
-    pub async fn verify(&self, token: &str) -> Result<Principal, Error> {
-        self.principal(token).await.ok_or(Error::Authentication)
-    }
-
-    async fn principal(&self, token: &str) -> Option<Principal> {
+    /// [`Refusal`]: for a log. Whoever shows the token hears `Authentication`, whatever is wrong.
+    pub async fn verify(&self, token: &str) -> Result<Principal, Refusal> {
         if token.len() > TOKEN_BYTES_MAX {
-            return None;
+            return Err(Refusal::TooLong);
         }
-        let header = decode_header(token).ok()?;
+        let header = decode_header(token).map_err(|_| Refusal::NoToken)?;
         if header.crit.is_some() {
-            return None; // it holds only for whoever understands what stands there
+            return Err(Refusal::Critical); // it holds only for whoever understands what stands there
         }
         let claims = match self.configured.get(&header.kid) {
             Some(key) => key.verify(token)?,
-            None => self.published.as_ref()?.find(&header.kid?).await?.verify(token)?,
+            None => {
+                let kid = header.kid.ok_or(Refusal::NoKid)?;
+                let published = self.published.as_ref().ok_or(Refusal::UnknownKid)?;
+                published.find(&kid).await.ok_or(Refusal::UnknownKid)?.verify(token)?
+            }
         };
         let until = claims.accepted_until(&self.issuer, &self.audience, self.clock.now(), self.leeway)?;
         let scopes = self.scopes(&claims);
-        let principal = Principal::new(claims.tenant, claims.sub, scopes).ok()?;
-        Some(Principal { expires_at: Some(until), ..principal })
+        let principal = Principal::new(claims.tenant, claims.sub, scopes).map_err(|_| Refusal::Identifier)?;
+        Ok(Principal { expires_at: Some(until), ..principal })
     }
 
     /// Scopes and roles that nobody here knows give nothing: tokens are made for more services than this one.
@@ -90,10 +93,14 @@ impl Verifier {
     }
 }
 
-fn source(settings: &Auth) -> Result<Option<Source>, ReadError> {
+fn source(settings: &Auth) -> Result<Option<Source>, KeyError> {
     Ok(match (&settings.jwks_file, &settings.jwks_url) {
         (Some(path), _) => Some(Source::File(path.clone())),
-        (None, Some(url)) => Some(Source::Url { client: outbound::key_set_client().map_err(ReadError::Url)?, url: url.clone() }),
+        (None, Some(url)) => {
+            let client =
+                outbound::key_set_client().map_err(|error| KeyError::KeySet("anywhere".into(), ReadError::Url(error)))?;
+            Some(Source::Url { client, url: url.clone() })
+        }
         (None, None) => None,
     })
 }

@@ -24,8 +24,13 @@ impl ModelProvider for Scripted {
     }
 
     fn stream(&self, request: ModelRequest) -> ModelStream {
-        let Some((turn, events)) = play(&request) else {
-            return Box::pin(futures::stream::iter([ModelEvent::Failed(ModelError::Permanent)]));
+        let (turn, events) = match play(&request) {
+            Ok(played) => played,
+            Err(unwritten) => {
+                // The failure of the run says what the rules let it say: whoever writes the file needs to know more.
+                tracing::warn!("{unwritten}");
+                return Box::pin(futures::stream::iter([ModelEvent::Failed(ModelError::Permanent)]));
+            }
         };
         Box::pin(async_stream::stream! {
             wait(turn.delay_ms).await;
@@ -45,18 +50,22 @@ async fn wait(milliseconds: Option<u64>) {
     }
 }
 
-/// The turn that the run has come to, and its stream. None: no script matches, or it has no such turn.
-fn play(request: &ModelRequest) -> Option<(ScriptTurn, Vec<ModelEvent>)> {
+/// The turn that the run has come to, and its stream; or what its file does not say.
+fn play(request: &ModelRequest) -> Result<(ScriptTurn, Vec<ModelEvent>), String> {
+    let agent = &request.agent;
     let input = text_of(&request.input);
-    let (script, pattern) = request.agent.script.iter().find_map(|script: &Script| {
+    let played = agent.script.iter().find_map(|script: &Script| {
         // The file's patterns compiled when it was loaded.
         let pattern = Regex::new(&script.r#match).ok()?;
         pattern.is_match(&input).then_some((script, pattern))
-    })?;
-    let turn = script.turn.get(usize::try_from(request.turn).ok()?)?;
+    });
+    let (script, pattern) = played.ok_or_else(|| format!("no [[script]] of agent `{}` matches", agent.id))?;
+    let turn = usize::try_from(request.turn).ok().and_then(|turn| script.turn.get(turn));
+    let turn = turn
+        .ok_or_else(|| format!("the [[script]] `{}` of agent `{}` has no further [[script.turn]]", script.r#match, agent.id))?;
     let values = Values { captures: pattern.captures(&input), input: &input, messages: &request.messages };
     let spoiled = turn.fault.filter(|_| turn.fault_times.is_none_or(|times| request.attempt <= times));
-    Some((turn.clone(), events(turn, spoiled, request.step, &values)))
+    Ok((turn.clone(), events(turn, spoiled, request.step, &values)))
 }
 
 fn events(turn: &ScriptTurn, fault: Option<Fault>, step: u32, values: &Values<'_>) -> Vec<ModelEvent> {
@@ -177,3 +186,6 @@ fn field_of(result: &Value, field: &str) -> String {
         None => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,3 +20,9 @@ fn the_layer_of_an_agent_is_checked_with_the_rest() {
     let unnamed = problems(&format!("{DEMO}\n[policy.tools]\n\"No Tool\" = \"deny\"\n"));
     assert!(unnamed.contains("file: /policy/tools/No Tool: the name of a tool"), "{unnamed}");
 }
+
+#[test]
+fn a_model_that_is_not_there_is_not_looked_for() {
+    let unknown = problems(&DEMO.replacen("\"scripted\"", "\"gpt-5\"", 1));
+    assert!(unknown.contains("file: /model: only `scripted` exists in this version"), "{unknown}");
+}

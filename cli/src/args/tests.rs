@@ -1,0 +1,28 @@
+use clap::CommandFactory;
+
+use super::*;
+
+#[test]
+fn a_command_offers_json_where_it_shows_views() {
+    let mut command = Args::command();
+    command.build();
+    let help = |path: &[&str]| {
+        let found = path.iter().fold(&command, |command, name| command.find_subcommand(name).unwrap());
+        found.clone().render_help().to_string()
+    };
+    for path in [&["dev"][..], &["api"], &["worker"], &["migrate"], &["openapi"]] {
+        assert!(!help(path).contains("--json"), "{path:?}");
+        assert!(Args::try_parse_from(["agentctl", "--json"].iter().chain(path)).is_ok(), "{path:?} takes it as before");
+    }
+    for path in [&["run"][..], &["runs", "get"], &["approvals", "list"], &["queue"], &["why"], &["token", "mint"]] {
+        assert!(help(path).contains("--json"), "{path:?}");
+    }
+}
+
+#[test]
+fn the_exit_codes_are_those_of_the_help() {
+    use crate::exit::Exit::{Conflict, FailedRun, Interrupted, NotFound, Refused, Unavailable, Usage, Waiting};
+    for code in [FailedRun, Usage, NotFound, Refused, Conflict, Unavailable, Waiting, Interrupted] {
+        assert!(EXIT_CODES.contains(&format!(" {} ", code as u8)), "{code:?}");
+    }
+}
