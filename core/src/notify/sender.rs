@@ -22,9 +22,11 @@ const BATCH_MAX: usize = 1_024;
 /// Deltas leave at most this often: fast enough to read along, a thirtieth of the statements that single tokens would cost.
 const LIVE_INTERVAL: Duration = Duration::from_millis(30);
 
-/// Hints leave at most this often: at once where there was silence, and a few hundred statements a second where there is much to
-/// tell, each with a lock that all of them share.
+/// Hints leave so often where there is much to tell: each statement takes a lock that all of the database share.
 const HINT_INTERVAL: Duration = Duration::from_millis(2);
+
+/// And at once where there was silence: what one run has to tell, from its submission to its end, waits for nothing.
+const HINT_BURST: u32 = 8;
 
 /// Longest wait until hints are sent, connecting included; then the connection is given up.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
@@ -72,7 +74,7 @@ impl Notifier {
                 hints: Payloads::default(),
                 live: LiveBuffer::default(),
                 due: None,
-                sent_at: Instant::now(),
+                spent_until: Instant::now(),
             }
             .run(),
         );
@@ -106,7 +108,8 @@ struct Sending {
     live: LiveBuffer,
     /// When what waits is to be sent.
     due: Option<Instant>,
-    sent_at: Instant,
+    /// Each statement spends an interval, from when the one before is spent; a burst may be spent ahead.
+    spent_until: Instant,
 }
 
 impl Sending {
@@ -143,7 +146,7 @@ impl Sending {
                 }
                 Message::Hint(hint) => {
                     self.hints.add(&hint);
-                    self.sent_at + HINT_INTERVAL
+                    self.spent_until.checked_sub(HINT_INTERVAL * HINT_BURST).unwrap_or(now)
                 }
                 Message::Flush(done) => {
                     flushes.push(done);
@@ -172,7 +175,7 @@ impl Sending {
             tracing::debug!(error = chain(&error), "hints were not sent");
             tokio::time::sleep(RECONNECT_WAIT).await;
         }
-        self.sent_at = Instant::now();
+        self.spent_until = self.spent_until.max(Instant::now()) + HINT_INTERVAL;
     }
 
     async fn notify(&self, hints: &[(Channel, String)]) -> Result<(), sqlx::Error> {
