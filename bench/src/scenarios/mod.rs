@@ -1,5 +1,42 @@
-//! What is measured, one file each.
+//! What is measured, one file each. A scenario has a database of its own, and yields figures and targets.
 
-pub(crate) mod submit;
+mod live;
+mod replay;
+mod submit;
 
-pub(crate) use submit::SEGMENTS_PER_ROUND;
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+
+use crate::Plan;
+use crate::report::Findings;
+use crate::stage::Stage;
+
+/// In the order in which they run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scenario {
+    Submit,
+    Live,
+    Replay,
+}
+
+impl Scenario {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Submit => "submit",
+            Self::Live => "live",
+            Self::Replay => "replay",
+        }
+    }
+
+    pub(crate) async fn run(self, stage: &Stage, plan: Plan) -> Result<Findings> {
+        let url = stage.database(self.name()).await?;
+        let findings = match self {
+            Self::Submit => submit::run(stage, &url, plan).await,
+            Self::Live => live::run(stage, &url, plan).await,
+            Self::Replay => replay::run(stage, &url, plan).await,
+        };
+        let findings = findings.with_context(|| self.name())?;
+        stage.drop_database(self.name()).await?;
+        Ok(findings)
+    }
+}
