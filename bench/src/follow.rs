@@ -69,7 +69,7 @@ impl Follower {
     }
 
     /// Reads to the end of the stream. The bytes that came, where they are wanted.
-    pub(crate) async fn to_end(&mut self, mut keep: Option<&mut Vec<u8>>) -> Result<u64> {
+    pub(crate) async fn read_to_end(&mut self, mut keep: Option<&mut Vec<u8>>) -> Result<u64> {
         while !self.ended {
             let chunk = self.read(&mut |_, _| ()).await?;
             if let Some(kept) = &mut keep {

@@ -18,6 +18,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::samples::{Completion, Window};
 
@@ -93,13 +94,26 @@ impl Client {
         Ok(Self { address, connection: connect(address).await? })
     }
 
+    /// A session of the bench's agent. Its path.
+    pub(crate) async fn create_session(&mut self) -> Result<String> {
+        let session = self.post("/v1/sessions", r#"{"agent_id":"bench"}"#, StatusCode::CREATED).await?;
+        Ok(format!("/v1/sessions/{}", session["id"].as_str().context("a session has an id")?))
+    }
+
+    /// A run of the session at a path, for a message without quotes.
+    pub(crate) async fn submit(&mut self, session: &str, message: &str) -> Result<Uuid> {
+        let body = format!(r#"{{"content":[{{"type":"text","text":"{message}"}}]}}"#);
+        let run = self.post(&format!("{session}/messages"), body, StatusCode::ACCEPTED).await?;
+        run["run_id"].as_str().context("a submission names its run")?.parse().context("a run's name is a UUID")
+    }
+
     /// Posts JSON, under a key of its own; the answer, if it is this one.
-    pub(crate) async fn post(&mut self, path: &str, body: &'static [u8], expected: StatusCode) -> Result<Value> {
+    pub(crate) async fn post(&mut self, path: &str, body: impl Into<Bytes>, expected: StatusCode) -> Result<Value> {
         let request = Request::post(path)
             .header("host", self.address.to_string())
             .header("content-type", "application/json")
             .header("idempotency-key", rand::random::<u64>())
-            .body(Body::new(Bytes::from_static(body)))
+            .body(Body::new(body.into()))
             .expect("its parts are visible ASCII");
         self.connection.ready().await.context("a connection was closed")?;
         let answer = self.connection.send_request(request).await.context("a request failed")?;

@@ -2,7 +2,7 @@
 //!
 //! - [`scenarios`]: what is measured, one file each. [`report`]: the tables and the JSON.
 //! - [`stage`]: the cluster and its databases. [`product`]: the processes. [`limits`]: the physical limits.
-//! - [`load`] and [`follow`]: the clients. [`writer`]: a log that is written for them.
+//! - [`load`] and [`follow`]: the clients. [`writer`] and [`queue`]: logs and runs that are made by SQL.
 //! - [`samples`]: from completions to figures. [`cpu`]: who used the machine.
 //!
 //! Invariants: a ratio compares two measurements of one round; nothing leaves loopback; only processes that were started here are
@@ -15,6 +15,7 @@ mod follow;
 mod limits;
 mod load;
 mod product;
+mod queue;
 mod report;
 mod samples;
 mod scenarios;

@@ -81,6 +81,11 @@ impl Findings {
         of.filter_map(|sample| Some(Seen { value: *sample.figures.get(figure)?, calm: sample.cpu.is_calm() })).collect()
     }
 
+    /// The same of what others on the machine do not change: counts, memory, what settings decide.
+    pub(crate) fn whatever_the_noise(samples: &[Sample], what: &str, figure: &str) -> Vec<Seen> {
+        Self::each_round(samples, what, figure).into_iter().map(|seen| Seen { calm: true, ..seen }).collect()
+    }
+
     /// The ratio of a figure to another of the same round; calm where both are.
     pub(crate) fn ratios(samples: &[Sample], ours: (&str, &str), theirs: (&str, &str)) -> Vec<Seen> {
         let of = |(what, figure)| Self::each_round(samples, what, figure);

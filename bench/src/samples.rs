@@ -58,6 +58,13 @@ impl Rate {
     }
 }
 
+/// The median and the 99th percentile of latencies that are not empty, in milliseconds.
+pub(crate) fn percentiles_ms(latencies: &[Duration]) -> [f64; 2] {
+    let mut sorted: Vec<u64> = latencies.iter().map(|latency| latency.as_micros() as u64).collect();
+    sorted.sort_unstable();
+    [50, 99].map(|percent| percentile(&sorted, percent) as f64 / 1e3)
+}
+
 /// Nearest rank, of sorted values that are not empty.
 fn percentile(sorted: &[u64], percent: usize) -> u64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);

@@ -27,6 +27,8 @@ const OPENING: Bytes = Bytes::from_static(b"retry: 1000\n: open\n\n");
 
 #[derive(Debug, Clone)]
 struct Prepared {
+    /// One by one, and as many together as a chunk holds.
+    frames: Vec<Bytes>,
     chunks: Vec<Bytes>,
     /// Changes when everybody may begin.
     start: watch::Sender<()>,
@@ -35,7 +37,7 @@ struct Prepared {
 /// Serves the frames of a file until it is killed. Its ready file says where, as the product's does.
 pub(crate) async fn serve(frames: &Path, ready: &Path) -> Result<()> {
     let text = fs::read(frames).with_context(|| format!("reading {}", frames.display()))?;
-    let prepared = Prepared { chunks: chunks(&text), start: watch::channel(()).0 };
+    let prepared = Prepared { frames: cut(&text, 1), chunks: cut(&text, CHUNK_BYTES), start: watch::channel(()).0 };
     let listener = TcpListener::bind("127.0.0.1:0").await.context("listening")?;
     let url = format!("http://{}", listener.local_addr().context("listening")?);
     let beside = ready.with_extension("tmp");
@@ -47,20 +49,24 @@ pub(crate) async fn serve(frames: &Path, ready: &Path) -> Result<()> {
         // It says only that the client has gone already.
         let _ = socket.set_nodelay(true);
     });
-    let router = Router::new().route("/log", get(log)).route("/live", get(live)).route("/start", post(start));
+    let router = Router::new()
+        .route("/log", get(log))
+        .route("/live/frames", get(live_frames))
+        .route("/live/chunks", get(live_chunks))
+        .route("/start", post(start));
     axum::serve(listener, router.with_state(prepared)).await.context("serving")
 }
 
-/// Whole frames, as many as a chunk holds.
-fn chunks(text: &[u8]) -> Vec<Bytes> {
-    let mut chunks = Vec::new();
+/// Whole frames, so many together that they have at least these bytes.
+fn cut(text: &[u8], bytes: usize) -> Vec<Bytes> {
+    let mut pieces = Vec::new();
     let mut rest = Bytes::copy_from_slice(text);
-    while rest.len() > CHUNK_BYTES {
-        let end = memchr::memmem::rfind(&rest[..CHUNK_BYTES], b"\n\n").map_or(rest.len(), |at| at + 2);
-        chunks.push(rest.split_to(end));
+    while !rest.is_empty() {
+        let from = bytes.min(rest.len()) - 1;
+        let end = memchr::memmem::find(&rest[from..], b"\n\n").map_or(rest.len(), |at| from + at + 2);
+        pieces.push(rest.split_to(end));
     }
-    chunks.push(rest);
-    chunks
+    pieces
 }
 
 /// All of them, and the end.
@@ -68,12 +74,20 @@ async fn log(State(prepared): State<Prepared>) -> Response {
     answer(stream::once(async { OPENING }).chain(stream::iter(prepared.chunks)))
 }
 
+async fn live_frames(State(prepared): State<Prepared>) -> Response {
+    once_started(&prepared.start, prepared.frames)
+}
+
+async fn live_chunks(State(prepared): State<Prepared>) -> Response {
+    once_started(&prepared.start, prepared.chunks)
+}
+
 /// All of them once they are started, and then silence.
-async fn live(State(prepared): State<Prepared>) -> Response {
-    let mut start = prepared.start.subscribe();
+fn once_started(start: &watch::Sender<()>, pieces: Vec<Bytes>) -> Response {
+    let mut start = start.subscribe();
     let started = stream::once(async move {
         let _ = start.changed().await; // an error is the end of this process
-        stream::iter(prepared.chunks)
+        stream::iter(pieces)
     });
     answer(stream::once(async { OPENING }).chain(started.flatten()).chain(stream::pending()))
 }

@@ -34,7 +34,7 @@ pub(crate) async fn run(stage: &Stage, url: &str, plan: Plan) -> Result<Findings
     sqlx::query("VACUUM ANALYZE").execute(writer.rows()).await?;
     let path = run.events_path();
     let mut frames = Vec::new();
-    Follower::open(api.address()?, &path).await?.to_end(Some(&mut frames)).await?;
+    Follower::open(api.address()?, &path).await?.read_to_end(Some(&mut frames)).await?;
     let file = stage.folder.join("frames-replay");
     fs::write(&file, frames).with_context(|| format!("writing {}", file.display()))?;
     let bare = Process::bare(&file).await?;
@@ -70,7 +70,7 @@ pub(crate) async fn run(stage: &Stage, url: &str, plan: Plan) -> Result<Findings
 }
 
 async fn replay(address: SocketAddr, path: &str) -> Result<()> {
-    let last = Follower::open(address, path).await?.to_end(None).await?;
+    let last = Follower::open(address, path).await?.read_to_end(None).await?;
     ensure!(last == EVENTS as u64, "a replay ended with event {last}");
     Ok(())
 }
