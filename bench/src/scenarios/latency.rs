@@ -50,10 +50,9 @@ pub(crate) async fn run(stage: &Stage, url: &str, plan: Plan) -> Result<Findings
         let before = cast.used()?;
         let (mut first, mut done) = (Vec::new(), Vec::new());
         for _ in 0..RUNS {
-            let (to_first, to_done) = one_run(&api, &mut client).await?;
-            first.push(to_first);
-            done.push(to_done);
-            tokio::time::sleep(PAUSE).await;
+            let run = one_run(&api, &mut client).await?;
+            first.push(run.first);
+            done.push(run.done);
         }
         let cpu = cast.used()?.since(before).each(RUNS);
         for (what, latencies) in [(FIRST, &first), (DONE, &done)] {
@@ -98,17 +97,29 @@ async fn cost(round: u32, cast: Cast<'_>, client: &mut Client, session: &mut PgC
     Ok([sample(COST, 0, &|kind| each(0, kind) - each(1, kind)), sample(IDLE, 1, &|kind| each(1, kind))])
 }
 
-/// From before the submission is sent: until its first event is there, and until it has ended.
-async fn one_run(api: &Process, client: &mut Client) -> Result<(Duration, Duration)> {
+/// Of one run, each from before the submission is sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Latencies {
+    pub(super) answered: Duration,
+    first: Duration,
+    pub(super) done: Duration,
+}
+
+/// A no-op run in a session of its own, followed on a stream that is open before it is submitted.
+pub(super) async fn one_run(api: &Process, client: &mut Client) -> Result<Latencies> {
     let path = client.create_session().await?;
     let mut follower = Follower::open(api.address()?, &format!("{path}/events")).await?;
     // The session's own event: the stream is open, and nothing follows in it by itself.
     follower.until(1).await?;
     let sent = Instant::now();
-    let (submitted, seen) = tokio::join!(client.submit(&path, "noop"), follower.until_type("run.completed"));
-    submitted?;
+    let submitted = async {
+        client.submit(&path, "noop").await?;
+        anyhow::Ok(sent.elapsed())
+    };
+    let (answered, seen) = tokio::join!(submitted, follower.until_type("run.completed"));
     let (first, done) = seen?;
-    Ok((first - sent, done - sent))
+    tokio::time::sleep(PAUSE).await;
+    Ok(Latencies { answered: answered?, first: first - sent, done: done - sent })
 }
 
 /// Statements, those that wrote, and those that only notify, so far.

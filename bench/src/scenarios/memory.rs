@@ -24,7 +24,8 @@ const SETTLE: Duration = Duration::from_secs(3);
 const COLUMNS: &[&str] = &["resident MB", "of them anonymous", "added MB"];
 
 const IDLE: &str = "API, idle";
-const HELD: &str = "API, 1,000 idle streams of as many sessions";
+const MANY: &str = "API, 1,000 idle streams of as many sessions";
+const ONE: &str = "API, 1,000 idle streams of one session";
 const WORKER: &str = "worker, idle";
 
 pub(crate) async fn run(stage: &Stage, url: &str, plan: Plan) -> Result<Findings> {
@@ -34,28 +35,9 @@ pub(crate) async fn run(stage: &Stage, url: &str, plan: Plan) -> Result<Findings
     sqlx::query(include_str!("../../sql/sessions.sql")).bind(first).bind(end).execute(&mut session).await?;
     let mut samples = Vec::new();
     for round in 1..=plan.rounds {
-        let (api, worker) = (Process::api(url, &[]).await?, Process::worker(url, &[]).await?);
-        let (servers, workers) = ([api.id()], [worker.id()]);
-        let cast = Cast { servers: &servers, workers: &workers, postmaster: stage.cluster.pid() };
-        let before = cast.used()?;
-        tokio::time::sleep(SETTLE).await;
-        let [idle, idle_anonymous] = resident_mb(api.id())?;
-        let [worker_idle, worker_anonymous] = resident_mb(worker.id())?;
-        let used = cast.used()?;
-        let mut followers = Vec::new();
-        for number in FIRST_SESSION..FIRST_SESSION + STREAMS {
-            let path = format!("/v1/sessions/00000000-0000-7000-8000-{number}/events");
-            followers.push(Follower::open(api.address()?, &path).await?);
+        for (what, sessions) in [(MANY, STREAMS), (ONE, 1)] {
+            samples.extend(measure(stage, url, round, what, sessions).await?);
         }
-        tokio::time::sleep(SETTLE).await;
-        let [held, held_anonymous] = resident_mb(api.id())?;
-        let cpu_held = cast.used()?.since(used).each(STREAMS);
-        let cpu_idle = used.since(before).each(1);
-        eprintln!("round {round}: API {idle:.1} MB, with streams {held:.1} MB, worker {worker_idle:.1} MB");
-        samples.push(Sample::new(round, IDLE, [(COLUMNS[0], idle), (COLUMNS[1], idle_anonymous)], cpu_idle));
-        let figures = [(COLUMNS[0], held), (COLUMNS[1], held_anonymous), (COLUMNS[2], held - idle)];
-        samples.push(Sample::new(round, HELD, figures, cpu_held));
-        samples.push(Sample::new(round, WORKER, [(COLUMNS[0], worker_idle), (COLUMNS[1], worker_anonymous)], cpu_idle));
     }
     let target = |claim: &str, what, figure, most| Target {
         claim: claim.to_owned(),
@@ -64,14 +46,42 @@ pub(crate) async fn run(stage: &Stage, url: &str, plan: Plan) -> Result<Findings
     };
     let targets = vec![
         target("API, idle: resident MB", IDLE, COLUMNS[0], 25.0),
-        target("API, 1,000 idle streams: added MB", HELD, COLUMNS[2], 20.0),
+        target("API, 1,000 idle streams of as many sessions: added MB", MANY, COLUMNS[2], 20.0),
     ];
     let notes = vec![
-        "A fresh API and a fresh worker in each round; a MB is 10^6 bytes of VmRSS. Most of what is not anonymous is the executable. The CPU \
+        "A fresh API and a fresh worker for each measurement; a MB is 10^6 bytes of VmRSS. Most of what is not anonymous is the executable. The CPU \
          is that of the whole interval, or of opening and holding one stream."
             .to_owned(),
     ];
     Ok(Findings { title: "memory", columns: COLUMNS, samples, targets, notes })
+}
+
+/// A fresh API and a fresh worker, and then streams.
+async fn measure(stage: &Stage, url: &str, round: u32, what: &str, sessions: usize) -> Result<[Sample; 3]> {
+    let (api, worker) = (Process::api(url, &[]).await?, Process::worker(url, &[]).await?);
+    let (servers, workers) = ([api.id()], [worker.id()]);
+    let cast = Cast { servers: &servers, workers: &workers, postmaster: stage.cluster.pid() };
+    let before = cast.used()?;
+    tokio::time::sleep(SETTLE).await;
+    let [idle, idle_anonymous] = resident_mb(api.id())?;
+    let [worker_idle, worker_anonymous] = resident_mb(worker.id())?;
+    let used = cast.used()?;
+    let mut followers = Vec::new();
+    for number in 0..STREAMS {
+        let path = format!("/v1/sessions/00000000-0000-7000-8000-{}/events", FIRST_SESSION + number % sessions);
+        followers.push(Follower::open(api.address()?, &path).await?);
+    }
+    tokio::time::sleep(SETTLE).await;
+    let [held, held_anonymous] = resident_mb(api.id())?;
+    let cpu_held = cast.used()?.since(used).each(STREAMS);
+    let cpu_idle = used.since(before).each(1);
+    eprintln!("round {round}: API {idle:.1} MB, worker {worker_idle:.1} MB; {what}: {held:.1} MB");
+    let figures = [(COLUMNS[0], held), (COLUMNS[1], held_anonymous), (COLUMNS[2], held - idle)];
+    Ok([
+        Sample::new(round, IDLE, [(COLUMNS[0], idle), (COLUMNS[1], idle_anonymous)], cpu_idle),
+        Sample::new(round, WORKER, [(COLUMNS[0], worker_idle), (COLUMNS[1], worker_anonymous)], cpu_idle),
+        Sample::new(round, what, figures, cpu_held),
+    ])
 }
 
 /// All of it, and what is no file's.

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod drain;
+mod growth;
 mod latency;
 mod live;
 mod memory;
@@ -27,6 +28,7 @@ pub(crate) enum Scenario {
     Memory,
     Cancel,
     Takeover,
+    Growth,
 }
 
 impl Scenario {
@@ -40,6 +42,7 @@ impl Scenario {
             Self::Cancel => "cancel",
             Self::Takeover => "takeover",
             Self::Memory => "memory",
+            Self::Growth => "growth",
         }
     }
 
@@ -54,6 +57,7 @@ impl Scenario {
             Self::Cancel => cancel::run(stage, &url, plan).await,
             Self::Takeover => takeover::run(stage, &url, plan).await,
             Self::Memory => memory::run(stage, &url, plan).await,
+            Self::Growth => growth::run(stage, &url, plan).await,
         };
         let findings = findings.with_context(|| self.name())?;
         stage.drop_database(self.name()).await?;
