@@ -34,6 +34,6 @@ fmt:
 lint:
     cargo clippy --workspace --all-targets -- -D warnings
 
-# Submission beside its physical limit.
-bench:
-    cargo run --release -p baton-bench
+# Every hot path beside its physical limit, within a quarter of an hour: `just bench --only live,replay` is a part of it.
+bench *ARGS:
+    cargo run --release -p baton-bench -- {{ARGS}}

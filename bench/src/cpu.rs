@@ -13,56 +13,94 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// What others may use before a measurement means little: two cores have none to spare.
 pub(crate) const OTHERS_PERCENT_MAX: f64 = 10.0;
 
-/// Seconds of processor time that were used, by whom.
+/// Whose use is told apart.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cast<'c> {
+    /// APIs, or the bare server.
+    pub(crate) servers: &'c [u32],
+    pub(crate) workers: &'c [u32],
+    pub(crate) postmaster: u32,
+}
+
+/// Seconds of processor time, by whom.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Used {
     /// We, and pgbench where it has ended.
-    pub(crate) generator: f64,
-    pub(crate) api: f64,
+    client: f64,
+    server: f64,
+    worker: f64,
     /// The postmaster and all its processes.
     pub(crate) postgres: f64,
     /// Everybody on this machine, and what its host gave to other machines.
     busy: f64,
     /// Busy or not: the elapsed time, once for each processor.
-    total: f64,
+    pub(crate) total: f64,
 }
 
 /// Processor time of a measurement.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Share {
-    /// Microseconds for each completion, as the next two.
-    pub(crate) generator_us: f64,
-    pub(crate) api_us: f64,
+    /// Microseconds for each thing done, as the next three.
+    pub(crate) client_us: f64,
+    pub(crate) server_us: f64,
+    pub(crate) worker_us: f64,
     pub(crate) postgres_us: f64,
     /// Of the whole machine, by whoever has nothing to do with the measurement.
     pub(crate) others_percent: f64,
 }
 
-impl Used {
-    pub(crate) fn so_far(api: u32, postmaster: u32) -> Result<Self> {
+impl Cast<'_> {
+    /// Since everybody began.
+    pub(crate) fn used(self) -> Result<Used> {
         let stats = all()?;
         let of = |pid| stats.iter().find(|stat| stat.pid == pid).with_context(|| format!("process {pid} is gone"));
-        let sessions = stats.iter().filter(|stat| stat.parent == postmaster).map(|stat| stat.own);
-        let (ourselves, postmaster) = (of(process::id())?, of(postmaster)?);
+        let sum = |pids: &[u32]| pids.iter().map(|pid| Ok(of(*pid)?.own)).sum::<Result<f64>>();
+        let sessions = stats.iter().filter(|stat| stat.parent == self.postmaster).map(|stat| stat.own);
+        let (ourselves, postmaster) = (of(process::id())?, of(self.postmaster)?);
         let (busy, total) = machine()?;
-        Ok(Self {
-            generator: ourselves.own + ourselves.reaped,
-            api: of(api)?.own,
+        Ok(Used {
+            client: ourselves.own + ourselves.reaped,
+            server: sum(self.servers)?,
+            worker: sum(self.workers)?,
             postgres: postmaster.own + postmaster.reaped + sessions.sum::<f64>(),
             busy,
             total,
         })
     }
+}
 
-    pub(crate) fn since(self, before: Self, completions: usize) -> Share {
-        let each = |after: f64, before: f64| (after - before) * 1e6 / completions.max(1) as f64;
-        let known = |used: Self| used.generator + used.api + used.postgres;
-        let others = (self.busy - before.busy) - (known(self) - known(before));
+impl Used {
+    /// What was used between two moments.
+    pub(crate) fn since(self, before: Self) -> Self {
+        self.with(before, |after, before| after - before)
+    }
+
+    /// Of several measurements together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        self.with(other, |one, other| one + other)
+    }
+
+    fn with(self, other: Self, of: fn(f64, f64) -> f64) -> Self {
+        Self {
+            client: of(self.client, other.client),
+            server: of(self.server, other.server),
+            worker: of(self.worker, other.worker),
+            postgres: of(self.postgres, other.postgres),
+            busy: of(self.busy, other.busy),
+            total: of(self.total, other.total),
+        }
+    }
+
+    /// Shared out over the things done meanwhile.
+    pub(crate) fn each(self, things: usize) -> Share {
+        let each = |seconds: f64| seconds * 1e6 / things.max(1) as f64;
+        let others = self.busy - self.client - self.server - self.worker - self.postgres;
         Share {
-            generator_us: each(self.generator, before.generator),
-            api_us: each(self.api, before.api),
-            postgres_us: each(self.postgres, before.postgres),
-            others_percent: (100.0 * others / (self.total - before.total).max(1.0 / TICKS_PER_SECOND)).max(0.0),
+            client_us: each(self.client),
+            server_us: each(self.server),
+            worker_us: each(self.worker),
+            postgres_us: each(self.postgres),
+            others_percent: (100.0 * others / self.total.max(1.0 / TICKS_PER_SECOND)).max(0.0),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! On hyper's connection itself, without a pool, redirects or a URL to parse for each request: on two cores what the generator
 //! uses is missing elsewhere. Its use is measured with everything else.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,9 +14,11 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::samples::{Completion, Window};
 
@@ -79,7 +82,52 @@ impl Load {
     }
 }
 
-async fn connect(address: SocketAddr) -> Result<SendRequest<Body>> {
+/// A client that keeps one connection, for scenarios that wait for each answer.
+#[derive(Debug)]
+pub(crate) struct Client {
+    address: SocketAddr,
+    connection: SendRequest<Body>,
+}
+
+impl Client {
+    pub(crate) async fn connect(address: SocketAddr) -> Result<Self> {
+        Ok(Self { address, connection: connect(address).await? })
+    }
+
+    /// A session of the bench's agent. Its path.
+    pub(crate) async fn create_session(&mut self) -> Result<String> {
+        let session = self.post("/v1/sessions", r#"{"agent_id":"bench"}"#, StatusCode::CREATED).await?;
+        Ok(format!("/v1/sessions/{}", session["id"].as_str().context("a session has an id")?))
+    }
+
+    /// A run of the session at a path, for a message without quotes.
+    pub(crate) async fn submit(&mut self, session: &str, message: &str) -> Result<Uuid> {
+        let body = format!(r#"{{"content":[{{"type":"text","text":"{message}"}}]}}"#);
+        let run = self.post(&format!("{session}/messages"), body, StatusCode::ACCEPTED).await?;
+        run["run_id"].as_str().context("a submission names its run")?.parse().context("a run's name is a UUID")
+    }
+
+    /// Posts JSON, under a key of its own; the answer, if it is this one.
+    pub(crate) async fn post(&mut self, path: &str, body: impl Into<Bytes>, expected: StatusCode) -> Result<Value> {
+        let request = Request::post(path)
+            .header("host", self.address.to_string())
+            .header("content-type", "application/json")
+            .header("idempotency-key", rand::random::<u64>())
+            .body(Body::new(body.into()))
+            .expect("its parts are visible ASCII");
+        self.connection.ready().await.context("a connection was closed")?;
+        let answer = self.connection.send_request(request).await.context("a request failed")?;
+        let status = answer.status();
+        let body = answer.into_body().collect().await.context("an answer broke off")?.to_bytes();
+        ensure!(status == expected, "{path} answered {status}: {}", String::from_utf8_lossy(&body));
+        if body.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&body).context("an answer is not JSON") }
+    }
+}
+
+pub(crate) async fn connect<B>(address: SocketAddr) -> Result<SendRequest<B>>
+where
+    B: hyper::body::Body<Data = Bytes, Error = Infallible> + Send + 'static,
+{
     let socket = TcpStream::connect(address).await.with_context(|| format!("connecting to {address}"))?;
     socket.set_nodelay(true).context("setting TCP_NODELAY")?;
     let (sender, connection) = http1::handshake(TokioIo::new(socket)).await.context("starting HTTP")?;

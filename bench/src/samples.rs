@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use serde::Serialize;
 
 /// The part of a measurement that counts.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +26,7 @@ pub(crate) struct Completion {
 }
 
 /// What one measurement says.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Rate {
     pub(crate) per_second: f64,
     pub(crate) p50_ms: f64,
@@ -53,6 +52,17 @@ impl Rate {
             p99_ms: percentile(&latencies, 99) as f64 / 1e3,
         })
     }
+
+    pub(crate) fn figures(self) -> [(&'static str, f64); 3] {
+        [("per s", self.per_second), ("p50 ms", self.p50_ms), ("p99 ms", self.p99_ms)]
+    }
+}
+
+/// The median and the 99th percentile of latencies that are not empty, in milliseconds.
+pub(crate) fn percentiles_ms(latencies: &[Duration]) -> [f64; 2] {
+    let mut sorted: Vec<u64> = latencies.iter().map(|latency| latency.as_micros() as u64).collect();
+    sorted.sort_unstable();
+    [50, 99].map(|percent| percentile(&sorted, percent) as f64 / 1e3)
 }
 
 /// Nearest rank, of sorted values that are not empty.
@@ -62,7 +72,7 @@ fn percentile(sorted: &[u64], percent: usize) -> u64 {
 }
 
 /// The repetitions of one figure.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
     pub(crate) min: f64,

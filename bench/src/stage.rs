@@ -1,37 +1,27 @@
-//! The database and the processes that everything is measured on.
+//! What everything is measured on: a durable cluster of its own, and in it a fresh database for each scenario.
 
-use std::fs::{self, File};
-use std::net::SocketAddr;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use baton_devdb::{Cluster, Options, child, databases};
-use nix::sys::signal::Signal;
-use serde::{Deserialize, Serialize};
+use anyhow::{Context, Result, ensure};
+use baton_devdb::{Cluster, Options, databases};
+use serde::Serialize;
 use sqlx::{Connection, PgConnection};
-use tokio::time::Instant;
 
-use crate::cpu::{self, Used};
-
-/// A release build on a machine that does something else besides.
-const BUILD_LIMIT: Duration = Duration::from_secs(30 * 60);
-
-const READY_WAIT: Duration = Duration::from_secs(30);
-const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+use crate::cpu;
+use crate::limits::pgbench::Pgbench;
+use crate::product;
 
 /// No checkpoint begins inside a measurement: whether one does would be chance. There is one before each round.
 const NO_CHECKPOINT: [&str; 3] =
     ["ALTER SYSTEM SET max_wal_size = '32GB'", "ALTER SYSTEM SET checkpoint_timeout = '1h'", "SELECT pg_reload_conf()"];
 
-/// A fresh durable cluster with a migrated database, and the product's API on it. No worker.
+const AGENT: &str = include_str!("../agents/bench.toml");
+
 #[derive(Debug)]
 pub(crate) struct Stage {
-    api: Api,
     pub(crate) cluster: Cluster,
-    pub(crate) url: String,
     pub(crate) folder: PathBuf,
     data_dir: PathBuf,
 }
@@ -53,29 +43,37 @@ impl Stage {
         let data_dir = folder.join("pg");
         // Of a run that was killed.
         Cluster::remove(&data_dir)?;
+        let agents = folder.join("agents");
+        fs::create_dir_all(&agents).with_context(|| format!("creating {}", agents.display()))?;
+        fs::write(agents.join("bench.toml"), AGENT).context("writing the agent")?;
         let cluster = Cluster::start(&Options::new(&data_dir))?;
-        let url = databases::create_if_missing(&cluster, "baton").await?;
-        let mut session = PgConnection::connect(&url).await?;
+        let mut session = PgConnection::connect(&cluster.url("postgres")).await?;
         for statement in NO_CHECKPOINT {
             sqlx::query(statement).execute(&mut session).await?;
         }
         session.close().await?;
-        migrate(&url)?;
-        let api = Api::start(&url, &folder).await?;
-        Ok(Self { api, cluster, url, folder, data_dir })
+        Ok(Self { cluster, folder, data_dir })
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.api.address
+    /// A fresh database with the product's schema. Its URL.
+    pub(crate) async fn database(&self, name: &str) -> Result<String> {
+        let url = databases::create_if_missing(&self.cluster, name).await?;
+        product::migrate(&url)?;
+        Ok(url)
     }
 
-    pub(crate) fn cpu_used(&self) -> Result<Used> {
-        Used::so_far(self.api.process.id(), self.cluster.pid())
+    /// Removes a database and whoever uses it.
+    pub(crate) async fn drop_database(&self, name: &str) -> Result<()> {
+        Ok(databases::drop_database(&self.cluster, name).await?)
+    }
+
+    pub(crate) fn pgbench(&self, url: &str) -> Result<Pgbench> {
+        Pgbench::find(&self.cluster, url, &self.folder)
     }
 
     /// The machine's facts; an error where the database is not as durable as the figures claim.
     pub(crate) async fn facts(&self) -> Result<Facts> {
-        let mut session = PgConnection::connect(&self.url).await?;
+        let mut session = PgConnection::connect(&self.cluster.url("postgres")).await?;
         let (postgres, fsync, synchronous_commit, began): (String, String, String, String) = sqlx::query_as(
             "SELECT current_setting('server_version'), current_setting('fsync'), current_setting('synchronous_commit'), now()::timestamptz(0)::text",
         )
@@ -96,12 +94,17 @@ impl Stage {
     }
 
     /// Ends what was started, and removes the data.
-    pub(crate) async fn tear_down(self) -> Result<()> {
-        let Self { api, cluster, data_dir, .. } = self;
-        drop(api);
+    pub(crate) fn tear_down(self) -> Result<()> {
+        let Self { cluster, data_dir, .. } = self;
         drop(cluster);
         Ok(Cluster::remove(&data_dir)?)
     }
+}
+
+/// A round begins with the pages of the one before on disk.
+pub(crate) async fn checkpoint(session: &mut PgConnection) -> Result<()> {
+    sqlx::query("CHECKPOINT").execute(session).await?;
+    Ok(())
 }
 
 /// `target/bench`, beside the folder of this executable.
@@ -111,83 +114,7 @@ pub(crate) fn folder() -> Result<PathBuf> {
     Ok(target)
 }
 
-/// Brings the product's release binary up to date where cargo runs us; else it must be there.
-pub(crate) async fn build_product() -> Result<()> {
-    if let Some(cargo) = std::env::var_os("CARGO") {
-        let mut build = tokio::process::Command::new(cargo);
-        build.args(["build", "--release", "--package", "agentctl"]).current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-        let status =
-            tokio::time::timeout(BUILD_LIMIT, build.kill_on_drop(true).status()).await.context("building agentctl")??;
-        ensure!(status.success(), "agentctl does not build");
-    }
-    let program = program()?;
-    ensure!(program.is_file(), "{} is missing: cargo build --release --package agentctl", program.display());
-    Ok(())
-}
-
-fn bindir() -> Result<PathBuf> {
+pub(crate) fn bindir() -> Result<PathBuf> {
     let ourselves = std::env::current_exe().context("where is this executable?")?;
     ourselves.parent().map(Path::to_path_buf).context("this executable is in no folder")
-}
-
-fn program() -> Result<PathBuf> {
-    Ok(bindir()?.join("agentctl"))
-}
-
-/// The product with its defaults: what the user's environment says is not meant for it.
-fn agentctl(url: &str) -> Result<Command> {
-    let mut command = Command::new(program()?);
-    command.env_clear().env("DATABASE_URL", url).stdin(Stdio::null());
-    Ok(command)
-}
-
-fn migrate(url: &str) -> Result<()> {
-    let output = agentctl(url)?.arg("migrate").output().context("running agentctl migrate")?;
-    ensure!(output.status.success(), "agentctl migrate: {}", String::from_utf8_lossy(&output.stderr).trim());
-    Ok(())
-}
-
-/// `agentctl api`. Killed when dropped: a run that is stored needs no goodbye.
-#[derive(Debug)]
-struct Api {
-    process: Child,
-    address: SocketAddr,
-}
-
-/// What the product writes once it answers.
-#[derive(Deserialize)]
-struct Ready {
-    pid: u32,
-    url: String,
-}
-
-impl Api {
-    async fn start(url: &str, folder: &Path) -> Result<Self> {
-        let (log, ready) = (folder.join("api.log"), folder.join("api.json"));
-        let mut command = agentctl(url)?;
-        command.args(["api", "--listen", "127.0.0.1:0", "--ready-file"]).arg(&ready).stdout(Stdio::null());
-        command.stderr(File::create(&log).with_context(|| format!("creating {}", log.display()))?);
-        let process = child::spawn(command, Signal::SIGKILL, None).context("starting agentctl api")?;
-        let mut api = Self { process, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
-        let deadline = Instant::now() + READY_WAIT;
-        while Instant::now() < deadline && api.process.try_wait()?.is_none() {
-            // A file that a run before has left has another pid.
-            let said = fs::read(&ready).ok().and_then(|text| serde_json::from_slice::<Ready>(&text).ok());
-            if let Some(said) = said.filter(|said| said.pid == api.process.id()) {
-                api.address =
-                    said.url.trim_start_matches("http://").parse().with_context(|| format!("the API is at {}", said.url))?;
-                return Ok(api);
-            }
-            tokio::time::sleep(LOOK_INTERVAL).await;
-        }
-        bail!("agentctl api does not answer; its log is {}", log.display())
-    }
-}
-
-impl Drop for Api {
-    fn drop(&mut self) {
-        // An error says that it has ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }

@@ -1,4 +1,4 @@
-//! The physical limits: what Postgres itself can do on this machine, by pgbench.
+//! What Postgres itself can do on this machine, by pgbench.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,28 @@ use baton_devdb::{Cluster, child};
 use nix::sys::signal::Signal;
 use tokio::process::Command;
 
+use crate::cpu::Cast;
+use crate::report::Sample;
 use crate::samples::{Completion, Rate, Window};
+
+/// The sample of F: the median of a commit that writes nothing but its own record and a message, with the round trip.
+pub(crate) const COMMIT: &str = "F: pgbench, an empty commit, 1 client";
 
 /// The name of the files that pgbench writes one line into for each transaction: the process id follows.
 const LOG_PREFIX: &str = "pgbench_log";
 
 /// Beyond the measured time: connections made, sessions ended.
 const STOP_WAIT: Duration = Duration::from_secs(20);
+
+const TURNS_LIMIT: Duration = Duration::from_secs(300);
+
+/// When a script has been run enough.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Extent {
+    For(Window),
+    /// By each client.
+    Turns(u64),
+}
 
 /// `pgbench` of the cluster's own version.
 #[derive(Debug)]
@@ -48,8 +63,8 @@ impl Pgbench {
         Ok(Self { program, url: url.to_owned(), folder })
     }
 
-    /// Runs a script as often as it can. The script is prepared once for each client, as sqlx does with a statement.
-    pub(crate) async fn run(&self, script: &str, clients: u16, window: Window, variables: &[(&str, String)]) -> Result<Ran> {
+    /// Runs a script. The script is prepared once for each client, as sqlx does with a statement.
+    pub(crate) async fn run(&self, script: &str, clients: u16, extent: Extent, variables: &[(&str, String)]) -> Result<Ran> {
         self.remove_logs()?;
         let file = self.folder.join("script.sql");
         fs::write(&file, script).with_context(|| format!("writing {}", file.display()))?;
@@ -57,14 +72,24 @@ impl Pgbench {
         // One thread, as our generator has. The window drops what the connections cost.
         command.args(["--no-vacuum", "--protocol=prepared", "--jobs=1", "--log"]);
         command.arg(format!("--log-prefix={LOG_PREFIX}")).arg(format!("--client={clients}"));
-        command.arg(format!("--time={}", window.total().as_secs())).arg("--file").arg(&file);
+        let limit = match extent {
+            Extent::For(window) => {
+                command.arg(format!("--time={}", window.total().as_secs()));
+                window.total() + STOP_WAIT
+            }
+            Extent::Turns(turns) => {
+                command.arg(format!("--transactions={turns}"));
+                TURNS_LIMIT
+            }
+        };
+        command.arg("--file").arg(&file);
         for (name, value) in variables {
             command.arg(format!("--define={name}={value}"));
         }
         command.arg(&self.url).current_dir(&self.folder).env_clear().env("LC_ALL", "C");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         child::bind(command.as_std_mut(), Signal::SIGKILL, None);
-        let output = tokio::time::timeout(window.total() + STOP_WAIT, command.output()).await.context("pgbench does not stop")?;
+        let output = tokio::time::timeout(limit, command.output()).await.context("pgbench does not stop")?;
         let output = output.with_context(|| format!("running {}", self.program.display()))?;
         if !output.status.success() {
             bail!("pgbench ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
@@ -72,11 +97,13 @@ impl Pgbench {
         self.read_logs()
     }
 
-    /// F: the median of a commit that writes nothing but its own record and a message, in milliseconds, with the round trip.
-    pub(crate) async fn commit_ms(&self) -> Result<f64> {
+    pub(crate) async fn commit(&self, round: u32, postmaster: u32) -> Result<Sample> {
         let window = Window { warm_up: Duration::from_secs(1), measured: Duration::from_secs(1) };
-        let ran = self.run(include_str!("../sql/commit.sql"), 1, window, &[]).await?;
-        Ok(Rate::of(&ran.completions, window)?.p50_ms)
+        let cast = Cast { servers: &[], workers: &[], postmaster };
+        let before = cast.used()?;
+        let ran = self.run(include_str!("../../sql/commit.sql"), 1, Extent::For(window), &[]).await?;
+        let cpu = cast.used()?.since(before).each(ran.completions.len());
+        Ok(Sample::new(round, COMMIT, Rate::of(&ran.completions, window)?.figures(), cpu))
     }
 
     fn logs(&self) -> Result<Vec<PathBuf>> {
