@@ -30,10 +30,6 @@ use crate::tools::CallRows;
 /// that no two of them are on the way.
 const WRITERS: usize = 2;
 
-/// Runs from which on a batch is planned for itself. A plan that serves every batch expects ten rows and joins them by loops, which
-/// costs a large batch more than the planning.
-const PLANNED_RUNS_MIN: usize = 8;
-
 /// Runs of one statement. Beyond it a batch gains nothing and its locks last longer.
 const BATCH_RUNS_MAX: usize = 64;
 
@@ -122,8 +118,8 @@ impl Journal {
         let waiting = Waiting::new(receiver);
         let statements = Statements { pool, notifier, faults };
         for _ in 0..WRITERS {
-            let connections = Connections::of(&statements.pool);
-            tokio::spawn(Writer { connections, statements: statements.clone() }.run(waiting.clone()));
+            let connection = OwnConnection::new(PgConnectOptions::clone(&statements.pool.connect_options()));
+            tokio::spawn(Writer { connection, statements: statements.clone() }.run(waiting.clone()));
         }
         Self { members, statements }
     }
@@ -195,29 +191,8 @@ fn joins(batch: &[Member], next: &Member) -> bool {
 type Answers = HashMap<Uuid, Result<i64, WriteError>>;
 
 struct Writer {
-    connections: Connections,
+    connection: OwnConnection,
     statements: Statements,
-}
-
-/// The writer's own, for batches with a plan that serves every batch and for those that are planned.
-struct Connections {
-    small: OwnConnection,
-    large: OwnConnection,
-}
-
-impl Connections {
-    fn of(pool: &PgPool) -> Self {
-        let options = PgConnectOptions::clone(&pool.connect_options());
-        let planned = options.clone().options([("plan_cache_mode", "force_custom_plan")]);
-        Self { small: OwnConnection::new(options), large: OwnConnection::new(planned) }
-    }
-
-    async fn append_and_settle(&self, rows: &[AppendRow]) -> Result<Vec<Appended>, sqlx::Error> {
-        let connection = if rows.len() < PLANNED_RUNS_MIN { &self.small } else { &self.large };
-        let mut connection = connection.lend().await?;
-        let answer = settle::append_and_settle(&mut *connection, rows).await;
-        connection.answered(answer)
-    }
 }
 
 impl Writer {
@@ -249,6 +224,12 @@ impl Writer {
         self.statements.notifier.send(hints);
     }
 
+    async fn write(&self, rows: &[AppendRow]) -> Result<Vec<Appended>, sqlx::Error> {
+        let mut connection = self.connection.lend().await?;
+        let answer = settle::append_and_settle(&mut *connection, rows).await;
+        connection.answered(answer)
+    }
+
     async fn append_each(&self, rows: &[AppendRow]) -> Answers {
         let mut answers = HashMap::new();
         for row in rows {
@@ -260,7 +241,7 @@ impl Writer {
 
     /// One statement. What is absent from its answer was committed by an earlier try whose answer was lost, or is fenced.
     async fn append_rows(&self, rows: &[AppendRow]) -> Result<Answers, WriteError> {
-        let appended = self.statements.answered(|| self.connections.append_and_settle(rows)).await?;
+        let appended = self.statements.answered(|| self.write(rows)).await?;
         let mut answers: Answers = appended.into_iter().map(|row| (row.run_id, Ok(row.last_sequence))).collect();
         let absent: Vec<Fence> = rows.iter().map(|row| row.fence).filter(|fence| !answers.contains_key(&fence.run_id)).collect();
         if !absent.is_empty() {

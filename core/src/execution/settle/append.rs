@@ -73,28 +73,29 @@ pub(in crate::execution) async fn append_and_settle(
         r#"
         WITH want AS MATERIALIZED (
             SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::int4[], $4::int4[], $5::text[], $6::int4[], $7::int4[], $8::int4[], $9::int8[],
-                $10::int8[], $11::int8[], $12::int8[], $13::int8[], $14::numeric[], $15::bool[], $16::text[], $17::text[], $18::int4[], $19::text[])
+                $10::int8[], $11::int8[], $12::int8[], $13::int8[], $14::numeric[], $15::bool[], $16::text[], $17::text[], $18::int4[], $19::text[],
+                $47::int4[])
                 AS w(run_id, owner, epoch, appends, new_status, step_count, model_calls, tool_calls, input_tokens,
-                cached, cache_write, output_tokens, reasoning, cost, observed, failure_reason, failure_message, failure_step, failure_class)
+                cached, cache_write, output_tokens, reasoning, cost, observed, failure_reason, failure_message, failure_step, failure_class,
+                events)
         ), ev AS MATERIALIZED (
-            SELECT e.*, row_number() OVER (PARTITION BY e.run_id ORDER BY e.ord) AS k, count(*) OVER (PARTITION BY e.run_id) AS n
+            SELECT e.*, row_number() OVER (PARTITION BY e.run_id ORDER BY e.ord) AS k
             FROM unnest($20::uuid[], $21::text[], $22::int2[], $23::text[]) WITH ORDINALITY AS e(run_id, type, schema_version, body, ord)
         ), own AS MATERIALIZED (
-            -- The fence, under the row's lock: owner, epoch, and the number of writes so far. Runs in order of id.
-            SELECT r.id AS run_id, r.session_id
-            FROM runs r JOIN want w ON w.run_id = r.id
-            WHERE r.status = 'RUNNING' AND r.lease_owner = w.owner AND r.lease_epoch = w.epoch AND r.appends = w.appends
+            -- The fence, under the row's lock: owner, epoch, and the number of writes so far. Who has an owner is RUNNING (a CHECK).
+            -- Runs in order of id. What is wanted goes along from here to the update: joined again, it would be by loops.
+            SELECT r.session_id, w.*
+            FROM want w JOIN runs r ON r.id = w.run_id
+            WHERE r.lease_owner = w.owner AND r.lease_epoch = w.epoch AND r.appends = w.appends
             ORDER BY r.id FOR NO KEY UPDATE OF r
         ), ses AS MATERIALIZED (
             -- Then sessions, in order of id.
-            SELECT s.id, own.run_id, coalesce(e.n, 0) AS n
-            FROM sessions s JOIN own ON own.session_id = s.id LEFT JOIN ev e ON e.run_id = own.run_id AND e.k = 1
-            ORDER BY s.id FOR NO KEY UPDATE OF s
+            SELECT own.* FROM own JOIN sessions s ON s.id = own.session_id ORDER BY s.id FOR NO KEY UPDATE OF s
         ), num AS (
-            UPDATE sessions s SET last_sequence = s.last_sequence + ses.n,
-                updated_at = CASE WHEN w.new_status IN ('COMPLETED','FAILED','CANCELLED') THEN now() ELSE s.updated_at END
-            FROM ses JOIN want w ON w.run_id = ses.run_id WHERE s.id = ses.id
-            RETURNING ses.run_id, s.id AS session_id, s.last_sequence - ses.n AS base, s.last_sequence AS top
+            UPDATE sessions s SET last_sequence = s.last_sequence + ses.events,
+                updated_at = CASE WHEN ses.new_status IN ('COMPLETED','FAILED','CANCELLED') THEN now() ELSE s.updated_at END
+            FROM ses WHERE s.id = ses.session_id
+            RETURNING ses.*, s.last_sequence - ses.events AS base, s.last_sequence AS top
         ), upd AS (
             -- One UPDATE for a run: a second one of the same row in the same statement would be skipped.
             UPDATE runs r SET
@@ -109,12 +110,12 @@ pub(in crate::execution) async fn append_and_settle(
                 failure_reason = w.failure_reason, failure_message = w.failure_message, failure_step = w.failure_step,
                 failure_class = w.failure_class,
                 finished_at = CASE WHEN w.new_status IN ('COMPLETED','FAILED','CANCELLED') THEN now() END,
-                last_sequence = CASE WHEN w.new_status IN ('COMPLETED','FAILED','CANCELLED') THEN num.top END,
+                last_sequence = CASE WHEN w.new_status IN ('COMPLETED','FAILED','CANCELLED') THEN w.top END,
                 resume_after = CASE WHEN w.new_status = 'QUEUED' THEN 'handed_back' END,
                 status_since = CASE WHEN w.new_status IS NULL THEN r.status_since ELSE now() END,
                 updated_at = now()
-            FROM num JOIN want w ON w.run_id = num.run_id WHERE r.id = num.run_id
-            RETURNING r.id AS run_id, r.session_id, r.tenant_id, r.principal_id, num.top
+            FROM num w WHERE r.id = w.run_id
+            RETURNING r.id AS run_id, r.session_id, r.tenant_id, r.principal_id, w.top
         ), inv AS (
             -- What hangs on a run changes only here, under its row's lock, and with an update of the run.
             INSERT INTO tool_invocations (id, run_id, step, call_index, call_id, tool_name, tool_version, schema_sha256, arguments,
@@ -141,7 +142,7 @@ pub(in crate::execution) async fn append_and_settle(
             SELECT num.session_id, num.base + ev.k, ev.run_id, ev.type, ev.schema_version, ev.body
             FROM num JOIN ev ON ev.run_id = num.run_id
         )
-        SELECT upd.run_id, upd.top AS last_sequence FROM upd
+        SELECT upd.run_id, upd.top AS "last_sequence!" FROM upd
         "#,
         &runs.run_id,
         &runs.owner,
@@ -189,6 +190,7 @@ pub(in crate::execution) async fn append_and_settle(
         &calls.artifacts.media_type,
         &calls.artifacts.sha256,
         &calls.artifacts.size_bytes,
+        &runs.events,
     )
     .fetch_all(database)
     .await?;
@@ -238,6 +240,7 @@ struct Columns {
     failure_message: Vec<Option<String>>,
     failure_step: Vec<Option<i32>>,
     failure_class: Vec<Option<String>>,
+    events: Vec<i32>,
 }
 
 impl Columns {
@@ -273,5 +276,6 @@ impl Columns {
         self.failure_message.push(failed.map(|(failure, _)| failure.message.clone()));
         self.failure_step.push(failed.and_then(|(failure, _)| failure.step).and_then(|step| i32::try_from(step).ok()));
         self.failure_class.push(failed.and_then(|(_, class)| class.clone()));
+        self.events.push(i32::try_from(row.events.len()).unwrap_or(i32::MAX));
     }
 }
