@@ -39,16 +39,21 @@ impl Queue {
         Ok(Self { session, next: FIRST_RUN })
     }
 
-    /// Queues so many runs; statistics and pages are as after a while, not as after an import.
+    /// Queues so many runs at once, in a table that is as after a while, not as after an import, and says so to who waits for them.
     pub(crate) async fn fill(&mut self, runs: u64) -> Result<()> {
+        sqlx::query("VACUUM sessions, runs, events").execute(&mut self.session).await?;
+        checkpoint(&mut self.session).await?;
         let end = self.next + runs.cast_signed();
-        sqlx::query(include_str!("../sql/queued.sql")).bind(self.next).bind(end).execute(&mut self.session).await?;
+        let mut transaction = self.session.begin().await?;
+        sqlx::query(include_str!("../sql/queued.sql")).bind(self.next).bind(end).execute(&mut *transaction).await?;
+        sqlx::query("ANALYZE sessions, runs, events").execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        sqlx::query("NOTIFY baton_queue").execute(&mut self.session).await?;
         self.next = end;
-        sqlx::query("VACUUM ANALYZE sessions, runs, events").execute(&mut self.session).await?;
-        checkpoint(&mut self.session).await
+        Ok(())
     }
 
-    /// Lets so many new worker processes execute the queue, from the first claim until nothing is unfinished.
+    /// Lets so many new worker processes execute so many runs, from the first claim until nothing is unfinished.
     pub(crate) async fn drain(
         &mut self,
         url: &str,
@@ -58,16 +63,17 @@ impl Queue {
         settings: &[Setting<'_>],
     ) -> Result<Drained> {
         let mut processes = Vec::new();
-        let idle = Cast { servers: &[], workers: &[], postmaster }.used()?;
         for _ in 0..workers {
             processes.push(Process::worker(url, settings).await?);
         }
+        let pids: Vec<u32> = processes.iter().map(Process::id).collect();
+        let cast = Cast { servers: &[], workers: &pids, postmaster };
+        self.fill(runs).await?;
+        let before = cast.used()?;
         while self.is_unfinished().await? {
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
-        let pids: Vec<u32> = processes.iter().map(Process::id).collect();
-        // Workers begin at nothing: what they used is what they have used since their start.
-        let cpu = Cast { servers: &[], workers: &pids, postmaster }.used()?.since(idle).each(runs as usize);
+        let cpu = cast.used()?.since(before).each(runs as usize);
         let seconds = sqlx::query_scalar(include_str!("../sql/drained.sql")).bind(self.next - runs.cast_signed());
         Ok(Drained { seconds: seconds.fetch_one(&mut self.session).await?, cpu })
     }

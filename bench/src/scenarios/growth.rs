@@ -55,7 +55,6 @@ pub(crate) async fn run(stage: &Stage, url: &str, plan: Plan) -> Result<Findings
             samples.push(sample);
         }
         for workers in WORKERS {
-            queue.fill(QUEUED).await?;
             let drained = queue.drain(url, stage.cluster.pid(), QUEUED, workers, &[]).await?;
             let rate = QUEUED as f64 / drained.seconds;
             eprintln!("round {round}: {workers} workers: {rate:.0} per s");
