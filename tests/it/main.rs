@@ -57,6 +57,7 @@ mod sessions_delete;
 mod sessions_retention;
 mod sessions_stream;
 mod sessions_transcript;
+mod stream_verify;
 mod structure;
 mod support;
 mod terminal;

@@ -14,7 +14,7 @@ use crate::exit::{Exit, Failure};
 use crate::render;
 
 pub(crate) async fn run(global: &Global, args: Run) -> Result<(), Failure> {
-    let client = Client::new(api_url(global, args.url)?, args.token)?;
+    let client = Client::new(api_url(global, args.api.url)?, args.api.token)?;
     let session_id = match args.session {
         Some(session_id) => session_id,
         None => {
