@@ -104,7 +104,7 @@ fn assert_no_late_delta(frames: &[Frame]) {
 }
 
 #[tokio::test]
-async fn gate_a6_transient_frames_heartbeats_and_closing_frames_carry_no_id() {
+async fn gate_a6_case_c5_case_c32_transient_frames_heartbeats_and_closing_frames_carry_no_id() {
     let app = TestApp::start().await;
     let session_id = app.http.create_session("test").await;
     let run_id = app.http.submit(session_id, "ponder").await;
@@ -134,7 +134,7 @@ async fn gate_a6_transient_frames_heartbeats_and_closing_frames_carry_no_id() {
 }
 
 #[tokio::test]
-async fn gate_a6_deltas_that_are_cut_and_repeated_carry_no_id() {
+async fn gate_a6_case_c4_deltas_that_are_cut_and_repeated_carry_no_id() {
     let app = TestApp::start().await;
     let session_id = app.http.create_session("test").await;
     for text in ["cut once", "talk", "work"] {
@@ -154,7 +154,7 @@ async fn gate_a6_deltas_that_are_cut_and_repeated_carry_no_id() {
 }
 
 #[tokio::test]
-async fn gate_a6_the_answer_says_that_it_is_a_stream() {
+async fn gate_a6_case_c17_case_c18_the_answer_says_that_it_is_a_stream() {
     let app = TestApp::start().await;
     let run_id = app.http.start_run("noop").await;
     let request = app.http.request(Method::GET, &format!("/v1/runs/{run_id}/events"));

@@ -33,6 +33,7 @@ mod execution_kill;
 mod execution_waiting;
 mod migrations;
 mod notifications_off;
+mod notify_cases;
 mod openapi;
 mod openapi_files;
 mod pages;
