@@ -51,6 +51,7 @@ mod server_connections;
 mod server_database;
 mod server_hostile;
 mod server_idempotency;
+mod server_memory;
 mod server_wire;
 mod sessions_cli;
 mod sessions_close;
