@@ -121,7 +121,7 @@ impl Schedule {
             News::HeardAndPolled => {}
             News::Polled => schedule.happened("only polls"),
         }
-        schedule.begin();
+        schedule.ready_without_listener();
         schedule.append(None, EventType::SessionCreated);
         schedule
     }
@@ -257,10 +257,10 @@ impl Schedule {
         self.is_listening = false;
         self.told.clear();
         (self.hub, self.follow) = start(&self.log, self.ring, self.max_lag);
-        self.begin();
+        self.ready_without_listener();
     }
 
-    fn begin(&self) {
+    fn ready_without_listener(&self) {
         if self.news == News::Polled {
             self.hub.set_ready();
         }
