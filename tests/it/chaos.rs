@@ -55,7 +55,7 @@ async fn chaos_loses_no_run_and_repeats_no_effect() {
 /// Nothing but Postgres goes away, each time when there is something that could be lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gate_b12_nothing_acknowledged_is_lost_when_postgres_restarts_under_load() {
-    const SESSIONS: usize = 20;
+    const SESSIONS: usize = 40;
     const MORE_EVENTS: i64 = 300;
     let clock = Clock::system();
     let mut world = World::start(SESSIONS).await;

@@ -1,5 +1,7 @@
 //! What a stream looks like on the wire.
 
+use std::time::Duration;
+
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -165,6 +167,7 @@ async fn gate_a6_case_c17_case_c18_the_answer_says_that_it_is_a_stream() {
     assert_eq!(header("cache-control"), Some("no-store, no-transform"));
     assert_eq!(header("x-accel-buffering"), Some("no"));
     assert_eq!((header("content-encoding"), header("content-length")), (None, None));
+    assert!(baton_api::HEARTBEAT <= Duration::from_secs(15), "proxies end what is silent");
     drop(response);
     app.finish().await;
 }
