@@ -26,6 +26,7 @@ pub(crate) struct SimulatedLog {
 struct State {
     random: StdRng,
     events: Vec<StoredEvent>,
+    failed: usize,
 }
 
 /// What a service reads before it opens a stream.
@@ -39,7 +40,10 @@ pub(super) struct Extent {
 
 impl SimulatedLog {
     pub(super) fn new(seed: u64) -> Self {
-        Self { state: Arc::new(Mutex::new(State { random: StdRng::seed_from_u64(seed), events: Vec::new() })), failing: 0.0 }
+        Self {
+            state: Arc::new(Mutex::new(State { random: StdRng::seed_from_u64(seed), events: Vec::new(), failed: 0 })),
+            failing: 0.0,
+        }
     }
 
     /// The same log, whose reads fail now and then.
@@ -79,6 +83,11 @@ impl SimulatedLog {
         wanted.map(|event| event.sequence).collect()
     }
 
+    /// How many reads have failed.
+    pub(super) fn failed(&self) -> usize {
+        self.state().failed
+    }
+
     /// A question on its way, or its answer: others have their turn.
     async fn travel(&self) {
         for _ in 0..self.random(|random| random.random_range(0..4)) {
@@ -91,8 +100,11 @@ impl SimulatedLog {
         self.travel().await;
         let answer = answer(&mut self.state());
         self.travel().await;
-        let fails = self.failing > 0.0 && self.random(|random| random.random_bool(self.failing));
-        if fails { Err(sqlx::Error::PoolTimedOut) } else { Ok(answer) }
+        if self.failing > 0.0 && self.random(|random| random.random_bool(self.failing)) {
+            self.state().failed += 1;
+            return Err(sqlx::Error::PoolTimedOut);
+        }
+        Ok(answer)
     }
 
     pub(super) async fn extent(&self, of: Option<Uuid>) -> Extent {

@@ -59,6 +59,8 @@ pub(super) struct Schedule {
     runs: Vec<Uuid>,
     /// The last of them has not ended.
     is_running: bool,
+    /// Streams that broke off because something failed.
+    failed: usize,
     outcome: Outcome,
 }
 
@@ -113,6 +115,7 @@ impl Schedule {
             clients: Vec::new(),
             runs: Vec::new(),
             is_running: false,
+            failed: 0,
             outcome,
         };
         schedule.note(format!("{news:?}, {ring:?}, overflow beyond {max_lag}"));
@@ -283,7 +286,11 @@ impl Schedule {
             Turn::Waits => return,
             Turn::Cut(_) => self.happened("cut inside a chunk"),
             Turn::Overflow => self.happened("overflow"),
-            Turn::Failed => self.happened("failed"),
+            Turn::Failed => {
+                self.happened("failed");
+                self.failed += 1;
+                assert!(self.failed <= self.log.failed(), "client {index} failed, and the log did not");
+            }
             Turn::Opens if !self.clients[index].got.is_empty() => self.happened("replay"),
             Turn::Opens | Turn::Got(_) | Turn::Done => {}
         }
