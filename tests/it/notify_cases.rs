@@ -13,7 +13,7 @@ use sqlx::{AssertSqlSafe, PgPool};
 use uuid::Uuid;
 
 use crate::events_wire::{Wire, Working};
-use crate::support::{Caller, Follower, RealApp, TestApp, eventually, id, message, pool};
+use crate::support::{Caller, DEADLINE, Follower, RealApp, TestApp, eventually, id, message, pool};
 
 async fn execute(pool: &PgPool, statement: &str) {
     sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(pool).await.unwrap();
@@ -37,12 +37,15 @@ async fn case_a5_case_a7_nobody_but_the_notifier_waits_for_a_notification() {
     let elsewhere = pool(&cluster.url("postgres"), 3);
     execute(&elsewhere, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'").await;
     execute(&elsewhere, "SELECT pg_reload_conf()").await;
-    let notifying = tokio::spawn({
-        let elsewhere = elsewhere.clone();
-        // Until the setting has reached Postgres, and a commit waits.
-        async move { while sqlx::query("SELECT pg_notify('somebody', '')").execute(&elsewhere).await.is_ok() {} }
+    let mut standing_still = elsewhere.acquire().await.unwrap().detach();
+    // A commit that waits for a standby ends with its statement's time, too.
+    sqlx::query("SET statement_timeout = 0").execute(&mut standing_still).await.unwrap();
+    // Until the setting has reached Postgres, and a commit waits.
+    let notifying = tokio::spawn(async move {
+        while sqlx::query("SELECT pg_notify('somebody', '')").execute(&mut standing_still).await.is_ok() {}
     });
-    let standing = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    // Not what Postgres itself may commit meanwhile.
+    let standing = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%somebody%'";
     let blocker: i32 =
         eventually("its commit waits", || async { sqlx::query_scalar(standing).fetch_optional(&elsewhere).await.unwrap() }).await;
 
@@ -64,7 +67,7 @@ async fn case_a5_case_a7_nobody_but_the_notifier_waits_for_a_notification() {
     sqlx::query("SELECT pg_terminate_backend($1)").bind(blocker).execute(&elsewhere).await.unwrap();
     execute(&elsewhere, "ALTER SYSTEM RESET synchronous_standby_names").await;
     execute(&elsewhere, "SELECT pg_reload_conf()").await;
-    notifying.await.unwrap();
+    tokio::time::timeout(DEADLINE, notifying).await.expect("whoever held the lock is gone").unwrap();
     elsewhere.close().await;
     drop(worker);
     app.finish().await;
@@ -101,7 +104,7 @@ async fn case_a6_case_a15_what_is_notified_is_short_and_holds_ids_and_numbers_al
 
     let mut heard = [0; Channel::ALL.len()];
     loop {
-        let told = tokio::time::timeout(crate::support::DEADLINE, listener.recv()).await.unwrap().unwrap();
+        let told = tokio::time::timeout(DEADLINE, listener.recv()).await.unwrap().unwrap();
         let (channel, payload): (Channel, &str) = (told.channel().parse().unwrap(), told.payload());
         if payload == "the last" {
             break;
