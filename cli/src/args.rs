@@ -88,6 +88,9 @@ pub(crate) enum Command {
     /// Look at what runs ask for, and decide
     #[command(subcommand)]
     Approvals(ApprovalsCommand),
+    /// Prove what streams of events promise
+    #[command(subcommand)]
+    Stream(StreamCommand),
     /// Make tokens for development
     #[command(subcommand)]
     Token(TokenCommand),
@@ -164,6 +167,13 @@ pub(crate) struct Run {
     /// Only store the run, and print its id
     #[arg(long)]
     pub(crate) detach: bool,
+    #[command(flatten)]
+    pub(crate) api: ApiAccess,
+}
+
+/// The way to the API, of a command that is one of its clients.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ApiAccess {
     /// The API [default: the running `dev`]
     #[arg(long, env = "BATON_URL", value_parser = url)]
     pub(crate) url: Option<String>,
@@ -295,6 +305,24 @@ pub(crate) struct RunsEvents {
     /// Only events after this sequence
     #[arg(long, value_name = "SEQUENCE", value_parser = clap::value_parser!(i64).range(0..))]
     pub(crate) after: Option<i64>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum StreamCommand {
+    /// Follow a run to its end, cut off again and again, and compare what came with what is stored
+    Verify(StreamVerify),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StreamVerify {
+    /// The run's id
+    #[arg(value_parser = id)]
+    pub(crate) run: Uuid,
+    /// Connections to cut at random; a run that is shorter is followed again from its start
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) cuts: u32,
+    #[command(flatten)]
+    pub(crate) api: ApiAccess,
 }
 
 #[derive(Debug, Subcommand)]

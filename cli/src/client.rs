@@ -12,6 +12,7 @@ use baton_core::tools::Risk;
 use eventsource_stream::{Event, EventStreamError, Eventsource};
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use reqwest::header::ACCEPT;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -25,14 +26,14 @@ use crate::hints::Hints;
 /// Tries of a request that the server did not answer, with a wait between them that doubles up to the bound: about eight
 /// seconds, in which a server restarts.
 const TRIES_MAX: u32 = 7;
-const WAIT: Duration = Duration::from_millis(250);
+pub(crate) const WAIT: Duration = Duration::from_millis(250);
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// After so long without an answer a person wants to know what is going on.
 const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
 /// A server that sends nothing for so long, not even a heartbeat, is gone.
-const SILENCE_MAX: Duration = Duration::from_secs(45);
+pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(45);
 
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -89,6 +90,30 @@ impl Client {
     /// The events of a run, from its first.
     pub(crate) fn follow(&self, run_id: Uuid) -> Following<'_> {
         Following { client: self, run_id, cursor: 0, events: None }
+    }
+
+    /// One connection to the events of a run after a cursor. None: nothing is missing, and nothing more will come.
+    pub(crate) async fn open(&self, run_id: Uuid, cursor: i64) -> Result<Option<Response>, Failure> {
+        let path = format!("/v1/runs/{run_id}/events");
+        let response = self.send(|| self.request(Method::GET, &path).header("Last-Event-ID", cursor)).await?;
+        Ok((response.status() != StatusCode::NO_CONTENT).then_some(response))
+    }
+
+    /// The data of all stored events of a run, from pages of the log.
+    pub(crate) async fn stored(&self, run_id: Uuid) -> Result<Vec<Box<RawValue>>, Failure> {
+        #[derive(Deserialize)]
+        struct EventPage {
+            items: Vec<Box<RawValue>>,
+            next_cursor: Option<String>,
+        }
+        let (mut events, mut next) = (Vec::new(), Some("0".to_owned()));
+        while let Some(after) = next {
+            let path = format!("/v1/runs/{run_id}/events?after={after}");
+            let page: EventPage = self.answer(|| self.request(Method::GET, &path).header(ACCEPT, "application/json")).await?;
+            events.extend(page.items);
+            next = page.next_cursor;
+        }
+        Ok(events)
     }
 
     /// What the run waits for, now.
@@ -199,7 +224,7 @@ pub(crate) struct Following<'a> {
     client: &'a Client,
     run_id: Uuid,
     /// The last stored event that was handed out.
-    cursor: u64,
+    cursor: i64,
     /// None: to be connected.
     events: Option<Events>,
 }
@@ -221,7 +246,7 @@ impl Following<'_> {
                 tokio::time::sleep(WAIT).await;
                 continue;
             };
-            match event.id.parse::<u64>() {
+            match event.id.parse::<i64>() {
                 Ok(sequence) if is_stored(&event) && sequence <= self.cursor => continue,
                 Ok(sequence) if is_stored(&event) => self.cursor = sequence,
                 _ => {}
@@ -231,14 +256,8 @@ impl Following<'_> {
     }
 
     async fn connect(&self) -> Result<Option<Events>, Failure> {
-        let Self { client, run_id, cursor, .. } = self;
-        let path = format!("/v1/runs/{run_id}/events");
-        let request = || client.request(Method::GET, &path).header("Last-Event-ID", cursor.to_string());
-        let response = client.send(request).await?;
-        if response.status() == StatusCode::NO_CONTENT {
-            return Ok(None);
-        }
-        Ok(Some(response.bytes_stream().eventsource().boxed()))
+        let response = self.client.open(self.run_id, self.cursor).await?;
+        Ok(response.map(|response| response.bytes_stream().eventsource().boxed()))
     }
 }
 

@@ -12,11 +12,12 @@ mod ready;
 mod render;
 mod signals;
 mod telemetry;
+mod verify;
 
 use baton_core::approvals::Verdict;
 use clap::Parser;
 
-use crate::args::{ApprovalsCommand, Args, ArtifactsCommand, Command, RunsCommand, SessionsCommand, TokenCommand};
+use crate::args::{ApprovalsCommand, Args, ArtifactsCommand, Command, RunsCommand, SessionsCommand, StreamCommand, TokenCommand};
 use crate::exit::Failure;
 
 /// The main future runs on the main thread: children are spawned from it, and their death signal belongs to it.
@@ -56,6 +57,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
             commands::approvals::resolve(&global, approve, Verdict::ApproveOnce).await
         }
         Command::Approvals(ApprovalsCommand::Deny(deny)) => commands::approvals::resolve(&global, deny, Verdict::Deny).await,
+        Command::Stream(StreamCommand::Verify(verify)) => commands::stream::run(&global, verify).await,
         Command::Token(TokenCommand::Mint(mint)) => commands::token::mint(&global, mint),
     }
 }

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::error::chain;
 use crate::events::Hub;
 use crate::events::follow::Follow;
+use crate::events::log::Log;
 use crate::fault::Faults;
 use crate::idempotency::KeyTtl;
 use crate::notify::Notifier;
@@ -57,7 +58,7 @@ impl Services {
             Notifications::Off => (Notifier::off(), None),
         };
         let (key_ttl, agents) = (KeyTtl(config.idempotency.ttl), Arc::new(agents));
-        let follow = Follow::new(pool.clone(), Hub::start(pool.clone(), listen), config.stream.max_lag);
+        let follow = Follow::new(Log::Database(pool.clone()), Hub::start(pool.clone(), listen), config.stream.max_lag);
         Ok(Self {
             sessions: SessionService {
                 pool: pool.clone(),

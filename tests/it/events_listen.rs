@@ -3,13 +3,15 @@
 //! In most of these tests the poll, which would find whatever fell there, gets no answer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use reqwest::StatusCode;
+use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::events_proxy::Proxy;
+use crate::events_proxy::{Blow, Proxy};
 use crate::events_wire::{Wire, Working, append, append_and_notify, work};
 use crate::support::{Follower, TestApp, eventually};
 
@@ -92,7 +94,7 @@ async fn case_a14_what_commits_between_the_head_and_the_watch_is_found() {
 
 /// Whatever commits while nobody listens is read once LISTEN is confirmed again, and not before.
 #[tokio::test]
-async fn case_a14_a_lost_listener_listens_again_before_it_reads_again() {
+async fn case_a9_a_lost_listener_listens_again_before_it_reads_again() {
     let proxy = Proxy::start().await;
     let app = behind(&proxy).await;
     let (session_id, run_id) = queued(&app).await;
@@ -119,6 +121,92 @@ async fn case_a14_a_lost_listener_listens_again_before_it_reads_again() {
     proxy.release(LISTEN);
     wire.until_sequence(unheard).await;
     assert_eq!(wire.sequences(), (2..=unheard).collect::<Vec<_>>());
+    work(&app).await;
+    wire.until_end().await;
+    app.finish().await;
+}
+
+/// However its connection ends, there is another one soon, and what was committed meanwhile is read.
+#[tokio::test]
+async fn case_a10_a_listener_is_rebuilt_after_every_kind_of_end() {
+    let proxy = Proxy::start().await;
+    let app = behind(&proxy).await;
+    let (session_id, run_id) = queued(&app).await;
+    let mut wire = Wire::open(&app.http, run_id, None).await;
+    wire.until_sequence(3).await;
+    proxy.hold(POLL);
+    for blow in [Blow::Close, Blow::Reset, Blow::Close, Blow::Reset] {
+        proxy.hold(LISTEN);
+        proxy.strike_listeners(blow);
+        proxy.holds(LISTEN).await;
+        let unheard = append(&mut app.pool.acquire().await.unwrap(), session_id, Some(run_id)).await;
+        proxy.release(LISTEN);
+        wire.until_sequence(unheard).await;
+        let heard = append_and_notify(&app.pool, session_id, run_id).await;
+        wire.until_sequence(heard).await;
+    }
+    proxy.release(POLL);
+    work(&app).await;
+    wire.until_end().await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn case_a10_a_database_that_takes_no_connections_is_not_asked_all_the_time() {
+    /// Less than five a second.
+    const TRIES: usize = 5;
+    const AT_LEAST: Duration = Duration::from_secs(1);
+    let proxy = Proxy::start().await;
+    let app = behind(&proxy).await;
+    let (session_id, run_id) = queued(&app).await;
+    let mut wire = Wire::open(&app.http, run_id, None).await;
+    wire.until_sequence(3).await;
+    proxy.refuse(true);
+    proxy.strike_listeners(Blow::Reset);
+    let began = Instant::now();
+    eventually("it was refused often", || async { (proxy.refused() >= TRIES).then_some(()) }).await;
+    assert!(began.elapsed() > AT_LEAST, "{TRIES} connections in {:?}", began.elapsed());
+    proxy.refuse(false);
+    let sequence = append_and_notify(&app.pool, session_id, run_id).await;
+    wire.until_sequence(sequence).await;
+    drop(wire);
+    work(&app).await;
+    app.finish().await;
+}
+
+/// The connection is there, nothing comes over it, and no poll hides that.
+#[tokio::test]
+async fn case_a11_a_listener_that_hears_nothing_is_replaced() {
+    let proxy = Proxy::start().await;
+    let app = behind(&proxy).await;
+    let (session_id, run_id) = queued(&app).await;
+    let mut wire = Wire::open(&app.http, run_id, None).await;
+    wire.until_sequence(3).await;
+    proxy.hold(POLL);
+    // Once this has come, every poll that was under way is over.
+    let heard = append_and_notify(&app.pool, session_id, run_id).await;
+    wire.until_sequence(heard).await;
+    proxy.holds(POLL).await;
+    proxy.strike_listeners(Blow::Silence);
+    let unheard = append_and_notify(&app.pool, session_id, run_id).await;
+    wire.until_sequence(unheard).await;
+    work(&app).await;
+    wire.until_end().await;
+    app.finish().await;
+}
+
+/// The same with a poll: nobody waits for the replacement.
+#[tokio::test]
+async fn case_a11_the_poll_brings_what_a_listener_does_not_hear() {
+    const SOON: Duration = Duration::from_secs(5);
+    let proxy = Proxy::start().await;
+    let app = behind(&proxy).await;
+    let (session_id, run_id) = queued(&app).await;
+    let mut wire = Wire::open(&app.http, run_id, None).await;
+    wire.until_sequence(3).await;
+    proxy.strike_listeners(Blow::Silence);
+    let unheard = append_and_notify(&app.pool, session_id, run_id).await;
+    tokio::time::timeout(SOON, wire.until_sequence(unheard)).await.expect("the poll finds it");
     work(&app).await;
     wire.until_end().await;
     app.finish().await;

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::events_wire::{Wire, append, notify, work};
+use crate::events_wire::{Wire, append, append_and_notify, follow_with_cuts, notify, work};
 use crate::support::{TestApp, eventually, message};
 
 /// From a commit to a client: a second, with which a busy machine may take its time.
@@ -170,5 +170,50 @@ async fn case_a2_rollbacks_leave_no_hole() {
     wire.until_end().await;
     assert_dense(&app.pool, session_id, run_id, &wire).await;
     assert!(wire.sequences().len() > 150, "most of them were committed");
+    app.finish().await;
+}
+
+/// Somebody's transaction, with a snapshot and a transaction id of its own, is open all the time.
+#[tokio::test]
+async fn case_a3_a_long_transaction_elsewhere_holds_nothing_up() {
+    let app = TestApp::start().await;
+    let session_id = app.http.create_session("test").await;
+    let run_id = app.http.submit(session_id, "noop").await;
+    let mut wire = Wire::open(&app.http, run_id, None).await;
+    wire.until_sequence(3).await;
+    let mut elsewhere = app.pool.begin().await.unwrap();
+    sqlx::query("SELECT pg_current_xact_id(), count(*) FROM events").execute(&mut *elsewhere).await.unwrap();
+    for _ in 0..10 {
+        let sequence = append_and_notify(&app.pool, session_id, run_id).await;
+        tokio::time::timeout(PROMPT, wire.until_sequence(sequence)).await.expect("an event comes at once");
+    }
+    work(&app).await;
+    wire.until_end().await;
+    assert_dense(&app.pool, session_id, run_id, &wire).await;
+    elsewhere.rollback().await.unwrap();
+    app.finish().await;
+}
+
+/// Identifiers have nothing to do with a clock, which is the same for all of them.
+#[tokio::test]
+async fn case_c12_a_thousand_events_of_one_moment_come_once_each() {
+    let app = TestApp::start().await;
+    let session_id = app.http.create_session("test").await;
+    let run_id = app.http.submit(session_id, "noop").await;
+    let mut transaction = app.pool.begin().await.unwrap();
+    for _ in 0..1_000 {
+        append(&mut transaction, session_id, Some(run_id)).await;
+    }
+    transaction.commit().await.unwrap();
+    let moments: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM (SELECT 1 FROM events GROUP BY created_at HAVING count(*) > 999) m")
+            .fetch_one(&app.pool)
+            .await
+            .unwrap();
+    assert_eq!(moments, 1, "the test means one moment");
+    work(&app).await;
+    let follower = follow_with_cuts(app.http.clone(), run_id, 12).await;
+    assert!(follower.connections > 20, "{} connections", follower.connections);
+    follower.assert_exactly_once(&app.pool).await;
     app.finish().await;
 }

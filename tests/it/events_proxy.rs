@@ -3,13 +3,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use baton_core::config::Config;
 use baton_devdb::testing;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::sync::watch;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
 
 use crate::support::eventually;
 
@@ -24,6 +26,22 @@ struct Traffic {
     seen: Mutex<Seen>,
     /// Parts of statements whose answers are held back.
     held: watch::Sender<HashSet<&'static str>>,
+    /// How connections that listen end now; the next ones do not.
+    blow: broadcast::Sender<Blow>,
+    /// New connections are closed at once.
+    refuses: AtomicBool,
+    refused: AtomicUsize,
+}
+
+/// What happens to a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Blow {
+    /// Closed, as by a server that stops.
+    Close,
+    /// Reset, as by one that has crashed.
+    Reset,
+    /// Nothing passes any more, and nobody says so: a route is lost.
+    Silence,
 }
 
 #[derive(Debug, Default)]
@@ -40,7 +58,13 @@ impl Proxy {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let traffic = Arc::new(Traffic { seen: Mutex::default(), held: watch::channel(HashSet::new()).0 });
+        let traffic = Arc::new(Traffic {
+            seen: Mutex::default(),
+            held: watch::channel(HashSet::new()).0,
+            blow: broadcast::channel(4).0,
+            refuses: AtomicBool::new(false),
+            refused: AtomicUsize::new(0),
+        });
         let socket = testing::shared().socket_dir().join(".s.PGSQL.5432");
         tokio::spawn(accept(listener, socket, Arc::clone(&traffic)));
         Self { port, traffic }
@@ -60,6 +84,21 @@ impl Proxy {
 
     pub(crate) fn release(&self, part: &'static str) {
         self.traffic.held.send_modify(|held| _ = held.remove(part));
+    }
+
+    /// Hits every connection that listens.
+    pub(crate) fn strike_listeners(&self, blow: Blow) {
+        assert!(self.traffic.blow.send(blow).is_ok(), "there are connections");
+    }
+
+    /// Whether new connections are closed at once.
+    pub(crate) fn refuse(&self, refuses: bool) {
+        self.traffic.refuses.store(refuses, Ordering::SeqCst);
+    }
+
+    /// How many were.
+    pub(crate) fn refused(&self) -> usize {
+        self.traffic.refused.load(Ordering::SeqCst)
     }
 
     /// Waits until such an answer is here and waits.
@@ -101,6 +140,10 @@ impl Traffic {
 
 async fn accept(listener: TcpListener, socket: PathBuf, traffic: Arc<Traffic>) {
     while let Ok((client, _)) = listener.accept().await {
+        if traffic.refuses.load(Ordering::SeqCst) {
+            traffic.refused.fetch_add(1, Ordering::SeqCst);
+            continue;
+        }
         let server = UnixStream::connect(&socket).await.unwrap();
         tokio::spawn(connection(client, server, Arc::clone(&traffic)));
     }
@@ -109,6 +152,7 @@ async fn accept(listener: TcpListener, socket: PathBuf, traffic: Arc<Traffic>) {
 /// Until either side closes.
 async fn connection(client: TcpStream, server: UnixStream, traffic: Arc<Traffic>) {
     client.set_nodelay(true).unwrap();
+    let (listens, mut blows) = (AtomicBool::new(false), traffic.blow.subscribe());
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     // What is being executed on this connection.
@@ -125,6 +169,7 @@ async fn connection(client: TcpStream, server: UnixStream, traffic: Arc<Traffic>
                     if !sql.is_empty() {
                         traffic.seen().asked.push(sql.clone());
                     }
+                    listens.fetch_or(sql.starts_with("LISTEN"), Ordering::SeqCst);
                     *current() = sql;
                 }
                 is_started = true;
@@ -139,7 +184,7 @@ async fn connection(client: TcpStream, server: UnixStream, traffic: Arc<Traffic>
         while let Ok(read @ 1..) = from_server.read(&mut bytes).await {
             let sql = current().clone();
             traffic.pass(&sql).await;
-            if sql.starts_with("LISTEN") {
+            if listens.load(Ordering::SeqCst) {
                 traffic.seen().told.extend_from_slice(&bytes[..read]);
             }
             if to_client.write_all(&bytes[..read]).await.is_err() {
@@ -147,9 +192,27 @@ async fn connection(client: TcpStream, server: UnixStream, traffic: Arc<Traffic>
             }
         }
     };
-    tokio::select! {
-        () = questions => {}
-        () = answers => {}
+    let blow = async {
+        loop {
+            match blows.recv().await {
+                Ok(blow) if listens.load(Ordering::SeqCst) => return blow,
+                Ok(_) | Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return std::future::pending().await,
+            }
+        }
+    };
+    let blow = tokio::select! {
+        () = questions => return,
+        () = answers => return,
+        blow = blow => blow,
+    };
+    match blow {
+        Blow::Close => {}
+        Blow::Reset => {
+            let client = from_client.reunite(to_client).unwrap();
+            client.set_zero_linger().unwrap();
+        }
+        Blow::Silence => std::future::pending().await,
     }
 }
 

@@ -1,5 +1,7 @@
 //! What a stream looks like on the wire.
 
+use std::time::Duration;
+
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -104,7 +106,7 @@ fn assert_no_late_delta(frames: &[Frame]) {
 }
 
 #[tokio::test]
-async fn gate_a6_transient_frames_heartbeats_and_closing_frames_carry_no_id() {
+async fn gate_a6_case_c5_case_c32_transient_frames_heartbeats_and_closing_frames_carry_no_id() {
     let app = TestApp::start().await;
     let session_id = app.http.create_session("test").await;
     let run_id = app.http.submit(session_id, "ponder").await;
@@ -134,7 +136,7 @@ async fn gate_a6_transient_frames_heartbeats_and_closing_frames_carry_no_id() {
 }
 
 #[tokio::test]
-async fn gate_a6_deltas_that_are_cut_and_repeated_carry_no_id() {
+async fn gate_a6_case_c4_deltas_that_are_cut_and_repeated_carry_no_id() {
     let app = TestApp::start().await;
     let session_id = app.http.create_session("test").await;
     for text in ["cut once", "talk", "work"] {
@@ -154,7 +156,7 @@ async fn gate_a6_deltas_that_are_cut_and_repeated_carry_no_id() {
 }
 
 #[tokio::test]
-async fn gate_a6_the_answer_says_that_it_is_a_stream() {
+async fn gate_a6_case_c17_case_c18_the_answer_says_that_it_is_a_stream() {
     let app = TestApp::start().await;
     let run_id = app.http.start_run("noop").await;
     let request = app.http.request(Method::GET, &format!("/v1/runs/{run_id}/events"));
@@ -165,6 +167,7 @@ async fn gate_a6_the_answer_says_that_it_is_a_stream() {
     assert_eq!(header("cache-control"), Some("no-store, no-transform"));
     assert_eq!(header("x-accel-buffering"), Some("no"));
     assert_eq!((header("content-encoding"), header("content-length")), (None, None));
+    assert!(baton_api::HEARTBEAT <= Duration::from_secs(15), "proxies end what is silent");
     drop(response);
     app.finish().await;
 }

@@ -3,8 +3,10 @@
 use baton_api::{Access, Takes, table};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
+use crate::events_proxy::Proxy;
 use crate::events_wire::Wire;
 use crate::server_wire::{answer, request};
 use crate::support::{Caller, TestApp, id};
@@ -60,7 +62,6 @@ async fn case_c20_a_stream_speaks_while_its_first_page_is_read() {
     app.finish().await;
 }
 
-/// Creates a session with this metadata, as text: the status, and the metadata that is read back or the error.
 /// What the same stale cursor is answered with is the same each time: who drops what it has already had misses nothing.
 #[tokio::test]
 async fn case_c16_a_stale_cursor_is_answered_with_the_same_rows_each_time() {
@@ -105,6 +106,40 @@ async fn case_c9_a_replay_that_fails_says_so_and_goes_on_when_it_can() {
     app.finish().await;
 }
 
+/// Clients go away while what they have asked for is on its way to the database; its two connections are as good as before.
+#[tokio::test]
+async fn case_a18_requests_that_are_given_up_spoil_no_connection() {
+    const INSERT: &str = "INSERT INTO runs";
+    let proxy = Proxy::start().await;
+    let app = TestApp::start_with(|config| {
+        config.database.pool = 2;
+        proxy.lead(config);
+    })
+    .await;
+    let mut sessions = Vec::new();
+    for _ in 0..20 {
+        sessions.push(app.http.create_session("test").await);
+    }
+    proxy.hold(INSERT);
+    let mut given_up = JoinSet::new();
+    for session_id in sessions {
+        let http = app.http.clone();
+        given_up.spawn(async move { http.submit(session_id, "noop").await });
+    }
+    proxy.holds(INSERT).await;
+    given_up.shutdown().await;
+    proxy.release(INSERT);
+
+    for _ in 0..20 {
+        app.http.start_run("noop").await;
+    }
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
+    assert_eq!(sqlx::query_scalar::<_, i64>(open).fetch_one(&app.pool).await.unwrap(), 0);
+    app.work().await;
+    app.finish().await;
+}
+
+/// Creates a session with this metadata, as text: the status, and the metadata that is read back or the error.
 async fn metadata(app: &TestApp, text: &str) -> (StatusCode, Value) {
     let body = format!(r#"{{"agent_id":"test","metadata":{text}}}"#);
     let request = app.http.request(Method::POST, "/v1/sessions").header("Content-Type", "application/json").body(body);

@@ -5,11 +5,12 @@ use std::time::Duration;
 use futures::future;
 use nix::sys::signal::Signal;
 use serde_json::json;
+use socket2::{SockFilter, SockRef};
 use tokio::time::Instant;
 
 use crate::events_wire::{Wire, append_and_notify};
 use crate::server_wire::{Answer, Raw, answer, request};
-use crate::support::{RealApp, TestApp, message};
+use crate::support::{RealApp, TestApp, eventually, message};
 
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -136,6 +137,63 @@ async fn case_c24_a_client_that_reads_nothing_is_cut_off_and_one_that_reads_late
     let rest = never.read_to_end_within(SOON).await.expect("it was cut off");
     assert!(!String::from_utf8_lossy(&rest).contains(&format!("id: {last}\n")));
     app.finish_unaudited().await;
+}
+
+/// Nothing that comes for it is let through, so that it acknowledges nothing, and closes nothing: as behind a lost route.
+fn vanish(raw: &Raw) {
+    const RETURN: u16 = 0x06;
+    let nothing_of_a_segment = [SockFilter::new(RETURN, 0, 0, 0)];
+    SockRef::from(&raw.socket).attach_filter(&nothing_of_a_segment).unwrap();
+}
+
+#[tokio::test]
+async fn case_c21_clients_that_vanish_are_let_go_of() {
+    const CLIENTS: u32 = 100;
+    let app = TestApp::start_with(|config| {
+        config.server.write_timeout = Duration::from_secs(1);
+        config.server.max_streams_per_principal = Some(CLIENTS);
+    })
+    .await;
+    let run_id = app.http.start_run("noop").await;
+    let mut vanished = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut raw = Raw::open(&app.http).await;
+        raw.send(request(&format!("GET /v1/runs/{run_id}/events"), "", "")).await;
+        raw.read_until("run.queued").await;
+        vanished.push(raw);
+    }
+    assert_eq!(Wire::open(&app.http, run_id, None).await.status.as_u16(), 429, "every place is taken");
+    vanished.iter().for_each(vanish);
+    let mut streams = Vec::new();
+    for _ in 0..CLIENTS {
+        let place = || async { Some(Wire::open(&app.http, run_id, None).await).filter(|wire| wire.status.as_u16() == 200) };
+        streams.push(eventually("there is a place", place).await);
+    }
+    drop((vanished, streams));
+    app.work().await;
+    app.finish().await;
+}
+
+/// Streams and requests of a page share one connection, where HTTP/1.1 would have let six streams take them all.
+#[tokio::test]
+async fn case_c25_over_http_2_streams_keep_no_approval_waiting() {
+    const AT_ONCE: Duration = Duration::from_secs(1);
+    let app = TestApp::start().await;
+    let run_id = app.http.start_run("publish news").await;
+    app.work().await;
+    let mut http = app.http.clone();
+    http.client = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
+    let mut streams = Vec::new();
+    for _ in 0..7 {
+        let mut wire = Wire::open(&http, run_id, None).await;
+        wire.until("what it waits for", |frames| frames.iter().any(|frame| frame.event() == "run.waiting_for_approval")).await;
+        streams.push(wire);
+    }
+    let resolving = tokio::time::timeout(AT_ONCE, http.resolve_all(run_id, "approve_once"));
+    resolving.await.expect("an approval is answered beside seven streams");
+    app.work().await;
+    future::join_all(streams.iter_mut().map(Wire::until_end)).await;
+    app.finish().await;
 }
 
 #[tokio::test]

@@ -71,7 +71,7 @@ async fn a_session_is_followed_through_its_runs_to_its_close() {
 }
 
 #[tokio::test]
-async fn cursors_of_a_session_and_of_its_runs_are_the_same() {
+async fn case_c13_cursors_of_a_session_and_of_its_runs_are_the_same() {
     let app = TestApp::start().await;
     let (session_id, runs) = closed_session(&app).await;
     let head = head(&app.pool, session_id).await;

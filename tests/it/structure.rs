@@ -78,6 +78,14 @@ fn only_core_and_the_private_database_hold_sql() {
     }
 }
 
+/// Each statement commits by itself: there is no transaction for a request that was given up to leave open.
+#[test]
+fn case_a18_no_service_opens_a_transaction() {
+    for folder in ["core/src", "api/src", "worker/src"] {
+        assert_eq!(holding(folder, &[".begin()", ".begin_with(", "\"BEGIN"]), Vec::<String>::new());
+    }
+}
+
 #[test]
 fn one_place_makes_http_clients() {
     let everywhere: Vec<String> = ["core/src", "api/src", "worker/src", "cli/src"]

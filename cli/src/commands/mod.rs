@@ -11,5 +11,6 @@ pub(crate) mod queue;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod sessions;
+pub(crate) mod stream;
 pub(crate) mod token;
 pub(crate) mod worker;

@@ -14,7 +14,7 @@ use crate::exit::{Exit, Failure};
 use crate::render;
 
 pub(crate) async fn run(global: &Global, args: Run) -> Result<(), Failure> {
-    let client = client(global, args.url.as_deref(), args.token)?;
+    let client = client(global, args.api.url.as_deref(), args.api.token)?;
     let session_id = match args.session {
         Some(session_id) => session_id,
         None => {

@@ -8,7 +8,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures::Stream;
-use sqlx::PgPool;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -17,7 +16,7 @@ use crate::error::Error;
 use crate::events::event::EventType;
 use crate::events::frame::{self, Frame};
 use crate::events::hub::{Feed, Hub};
-use crate::events::log;
+use crate::events::log::Log;
 use crate::events::ring::{Following, Position};
 
 /// Frames that are ready together, in order; never empty.
@@ -51,7 +50,7 @@ impl std::fmt::Debug for Followed {
 /// What the streams of a process share.
 #[derive(Debug, Clone)]
 pub(crate) struct Follow {
-    pool: PgPool,
+    log: Log,
     hub: Hub,
     /// A thousand clients that return after a deploy must not exhaust the pool: so many pages are read at once.
     replays: Arc<Semaphore>,
@@ -62,8 +61,8 @@ pub(crate) struct Follow {
 const REPLAYS_MAX: usize = 4;
 
 impl Follow {
-    pub(crate) fn new(pool: PgPool, hub: Hub, max_lag: u32) -> Self {
-        Self { pool, hub, replays: Arc::new(Semaphore::new(REPLAYS_MAX)), max_lag }
+    pub(crate) fn new(log: Log, hub: Hub, max_lag: u32) -> Self {
+        Self { log, hub, replays: Arc::new(Semaphore::new(REPLAYS_MAX)), max_lag }
     }
 
     pub(crate) async fn ready(&self) {
@@ -142,10 +141,10 @@ impl Follow {
     /// None: the session was deleted.
     async fn page(self, feed: Arc<Feed>, cursor: i64) -> Result<Option<ReplayPage>, Error> {
         let _permit = self.replays.acquire().await.map_err(Error::internal)?;
-        let page = log::read_after(&self.pool, feed.session_id(), cursor, log::PAGE_ROWS).await?;
+        let page = self.log.read_after(feed.session_id(), cursor).await?;
         if page.events.is_empty() {
             // The ring says that there is more after the cursor, the log says that there is not.
-            let heads = log::heads(&self.pool, &[feed.session_id()]).await?;
+            let heads = self.log.heads(&[feed.session_id()]).await?;
             return if heads.is_empty() { Ok(None) } else { Err(Error::internal("the log ends before the ring begins")) };
         }
         let frames = page.events.iter().map(|event| frame::persisted(feed.session_id(), event)).collect();

@@ -16,8 +16,8 @@ use crate::db;
 use crate::error::chain;
 use crate::events::event::{Event, EventType};
 use crate::events::frame;
-use crate::events::log::{self, StoredEvent};
-use crate::events::ring::{Following, Position, Ring};
+use crate::events::log::{Log, StoredEvent};
+use crate::events::ring::{Following, Position, Ring, Size};
 use crate::notify::{Channel, Heard, Listener};
 
 /// One query for all watched sessions, so often: the latency of an event whose wake-up was lost.
@@ -40,7 +40,8 @@ pub struct Hub {
 
 #[derive(Debug)]
 struct Shared {
-    pool: PgPool,
+    log: Log,
+    ring: Size,
     feeds: Mutex<HashMap<Uuid, Weak<Feed>>>,
     /// LISTEN has been confirmed once, or there is none to wait for.
     ready: watch::Sender<bool>,
@@ -61,13 +62,25 @@ pub(super) struct Feed {
 impl Hub {
     /// Starts listening, where there is something to listen with, and polling. Ends when the last clone is gone.
     pub fn start(pool: PgPool, listen: Option<PgConnectOptions>) -> Self {
-        let (ready, _) = watch::channel(listen.is_none());
-        let hub = Self { shared: Arc::new(Shared { pool, feeds: Mutex::default(), ready }) };
+        let hub = Self::new(Log::Database(pool), Size::USUAL);
         tokio::spawn(poll(Arc::downgrade(&hub.shared)));
-        if let Some(options) = listen {
-            tokio::spawn(hear(Arc::downgrade(&hub.shared), Listener::new(options, &[Channel::Events, Channel::Live])));
+        match listen {
+            Some(options) => {
+                let listener = Listener::new(options, &[Channel::Events, Channel::Live]);
+                tokio::spawn(hear(Arc::downgrade(&hub.shared), listener));
+            }
+            None => hub.set_ready(),
         }
         hub
+    }
+
+    /// Hears and polls nothing by itself.
+    pub(super) fn new(log: Log, ring: Size) -> Self {
+        Self { shared: Arc::new(Shared { log, ring, feeds: Mutex::default(), ready: watch::channel(false).0 }) }
+    }
+
+    pub(super) fn set_ready(&self) {
+        self.shared.ready.send_replace(true);
     }
 
     /// The hub is LISTENing before any read is allowed: what is committed after the read is heard of, or found by the poll.
@@ -86,14 +99,51 @@ impl Hub {
         let feed = Arc::new(Feed {
             session_id,
             hub: Arc::downgrade(&self.shared),
-            ring: Mutex::new(Ring::above(head)),
+            ring: Mutex::new(Ring::above(head, self.shared.ring)),
             wake: Arc::clone(&wake),
             changed: watch::channel(0).0,
         });
         feeds.insert(session_id, Arc::downgrade(&feed));
-        tokio::spawn(read_when_woken(Arc::downgrade(&feed), Arc::clone(&wake), self.shared.pool.clone()));
+        tokio::spawn(read_when_woken(Arc::downgrade(&feed), Arc::clone(&wake), self.shared.log.clone()));
         wake.notify_one(); // what came between the head and this registration was announced to nobody
         feed
+    }
+
+    /// What to do about something that was heard.
+    pub(super) fn take(&self, heard: Heard) {
+        match heard {
+            Heard::Listening => {
+                self.set_ready();
+                // Whatever was committed while nobody listened: every ring reads on from its watermark.
+                for feed in self.shared.watched() {
+                    feed.wake.notify_one();
+                }
+            }
+            Heard::Lost => tracing::warn!("the listening connection is gone; polling until it is back"),
+            Heard::Hint { channel, payload } => self.shared.take_hint(channel, &payload),
+        }
+    }
+
+    /// Looks for what no wake-up has told, of all watched sessions at once.
+    pub(super) async fn poll(&self) {
+        let watched: Vec<Uuid> = self.shared.feeds().keys().copied().collect();
+        if watched.is_empty() {
+            return;
+        }
+        match db::answered(READ_TIMEOUT, self.shared.log.heads(&watched)).await {
+            Ok(heads) => {
+                // Whatever is watched was there when its first watcher came, which was before this query.
+                let there: HashSet<Uuid> = heads.iter().map(|(session_id, _)| *session_id).collect();
+                let deleted = watched.iter().filter(|session_id| !there.contains(session_id));
+                deleted.filter_map(|session_id| self.shared.feed(*session_id)).for_each(|feed| feed.end());
+                for (session_id, sequence) in heads {
+                    if let Some(feed) = self.shared.feed(session_id) {
+                        feed.expect_sequence(sequence);
+                    }
+                }
+            }
+            Err(error) => tracing::debug!(error = chain(&error), "the poll was not answered"),
+        }
     }
 }
 
@@ -170,10 +220,10 @@ impl Feed {
     }
 
     /// Reads what follows the watermark into the ring; one page after the other until there is no more.
-    async fn read(&self, pool: &PgPool) -> Result<(), sqlx::Error> {
+    async fn read(&self, log: &Log) -> Result<(), sqlx::Error> {
         loop {
             let head = self.ring().head();
-            let page = db::answered(READ_TIMEOUT, log::read_after(pool, self.session_id, head, log::PAGE_ROWS)).await?;
+            let page = db::answered(READ_TIMEOUT, log.read_after(self.session_id, head)).await?;
             if !page.events.is_empty() {
                 self.change(|ring| {
                     for event in &page.events {
@@ -211,11 +261,11 @@ impl Drop for Feed {
     }
 }
 
-async fn read_when_woken(feed: Weak<Feed>, wake: Arc<Notify>, pool: PgPool) {
+async fn read_when_woken(feed: Weak<Feed>, wake: Arc<Notify>, log: Log) {
     loop {
         wake.notified().await;
         let Some(feed) = feed.upgrade() else { return };
-        if let Err(error) = feed.read(&pool).await {
+        if let Err(error) = feed.read(&log).await {
             tracing::warn!(error = chain(&error), "the log was not readable; trying again");
             wake.notify_one();
             drop(feed);
@@ -227,18 +277,8 @@ async fn read_when_woken(feed: Weak<Feed>, wake: Arc<Notify>, pool: PgPool) {
 async fn hear(hub: Weak<Shared>, mut listener: Listener) {
     loop {
         let heard = listener.next().await;
-        let Some(hub) = hub.upgrade() else { return };
-        match heard {
-            Heard::Listening => {
-                hub.ready.send_replace(true);
-                // Whatever was committed while nobody listened: every ring reads on from its watermark.
-                for feed in hub.watched() {
-                    feed.wake.notify_one();
-                }
-            }
-            Heard::Lost => tracing::warn!("the listening connection is gone; polling until it is back"),
-            Heard::Hint { channel, payload } => hub.take_hint(channel, &payload),
-        }
+        let Some(shared) = hub.upgrade() else { return };
+        Hub { shared }.take(heard);
     }
 }
 
@@ -247,24 +287,7 @@ async fn poll(hub: Weak<Shared>) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let Some(hub) = hub.upgrade() else { return };
-        let watched: Vec<Uuid> = hub.feeds().keys().copied().collect();
-        if watched.is_empty() {
-            continue;
-        }
-        match db::answered(READ_TIMEOUT, log::heads(&hub.pool, &watched)).await {
-            Ok(heads) => {
-                // Whatever is watched was there when its first watcher came, which was before this query.
-                let there: HashSet<Uuid> = heads.iter().map(|(session_id, _)| *session_id).collect();
-                let deleted = watched.iter().filter(|session_id| !there.contains(session_id));
-                deleted.filter_map(|session_id| hub.feed(*session_id)).for_each(|feed| feed.end());
-                for (session_id, sequence) in heads {
-                    if let Some(feed) = hub.feed(session_id) {
-                        feed.expect_sequence(sequence);
-                    }
-                }
-            }
-            Err(error) => tracing::debug!(error = chain(&error), "the poll was not answered"),
-        }
+        let Some(shared) = hub.upgrade() else { return };
+        Hub { shared }.poll().await;
     }
 }

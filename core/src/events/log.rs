@@ -5,6 +5,8 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::events::event::{DecodeError, Event};
+#[cfg(test)]
+use crate::events::simulation::SimulatedLog;
 
 /// Rows of a page of the log.
 pub(crate) const PAGE_ROWS: i64 = 500;
@@ -29,6 +31,35 @@ impl StoredEvent {
     /// [`DecodeError`].
     pub fn decode(&self) -> Result<Event, DecodeError> {
         Event::decode(&self.event_type, self.schema_version, &self.body)
+    }
+}
+
+/// The log, as the hub and the streams read it.
+#[derive(Debug, Clone)]
+pub(crate) enum Log {
+    Database(PgPool),
+    /// One that answers when a schedule says so.
+    #[cfg(test)]
+    Simulated(SimulatedLog),
+}
+
+impl Log {
+    /// A page of what follows a sequence.
+    pub(crate) async fn read_after(&self, session_id: Uuid, after: i64) -> Result<LogPage, sqlx::Error> {
+        match self {
+            Self::Database(pool) => read_after(pool, session_id, after, PAGE_ROWS).await,
+            #[cfg(test)]
+            Self::Simulated(log) => log.read_after(after).await,
+        }
+    }
+
+    /// The newest sequence of each session; nothing of one that is not there.
+    pub(crate) async fn heads(&self, session_ids: &[Uuid]) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
+        match self {
+            Self::Database(pool) => heads(pool, session_ids).await,
+            #[cfg(test)]
+            Self::Simulated(log) => log.heads().await,
+        }
     }
 }
 
@@ -109,8 +140,7 @@ pub(crate) async fn read_transcript(
     .await
 }
 
-/// The newest sequence of each session.
-pub(crate) async fn heads(pool: &PgPool, session_ids: &[Uuid]) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
+async fn heads(pool: &PgPool, session_ids: &[Uuid]) -> Result<Vec<(Uuid, i64)>, sqlx::Error> {
     let rows =
         sqlx::query!("SELECT s.id, s.last_sequence FROM sessions s WHERE s.id = ANY($1)", session_ids).fetch_all(pool).await?;
     Ok(rows.into_iter().map(|row| (row.id, row.last_sequence)).collect())

@@ -7,6 +7,8 @@ mod hub;
 pub(crate) mod log;
 mod page;
 mod ring;
+#[cfg(test)]
+mod simulation;
 
 pub use event::*;
 pub use follow::{EventStream, Followed, StreamError};

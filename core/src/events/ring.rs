@@ -9,14 +9,22 @@ use uuid::Uuid;
 use crate::events::event::EventType;
 use crate::events::frame::{Frame, LiveFrame};
 
-/// Bytes of frames kept. What is older is read from the log.
-pub(super) const RING_BYTES_MAX: usize = 1024 * 1024;
+/// How much a ring holds, in bytes of frames.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Size {
+    /// Kept. What is older is read from the log.
+    pub(super) kept: usize,
+    /// Handed to a stream at once: what one write to a socket may hold.
+    pub(super) chunk: usize,
+}
 
-/// Bytes handed to a stream at once: what one write to a socket may hold.
-const CHUNK_BYTES: usize = 64 * 1024;
+impl Size {
+    pub(super) const USUAL: Self = Self { kept: 1024 * 1024, chunk: 64 * 1024 };
+}
 
 #[derive(Debug)]
 pub(super) struct Ring {
+    size: Size,
     frames: VecDeque<Frame>,
     /// Position of the first frame in `frames`; positions only grow.
     first: u64,
@@ -64,8 +72,8 @@ pub(super) enum Following {
 
 impl Ring {
     /// Empty, above what the log held when it was made.
-    pub(super) fn above(head: i64) -> Self {
-        Self { frames: VecDeque::new(), first: 0, bytes: 0, floor: head, head, live: HashMap::new(), is_gone: false }
+    pub(super) fn above(head: i64, size: Size) -> Self {
+        Self { size, frames: VecDeque::new(), first: 0, bytes: 0, floor: head, head, live: HashMap::new(), is_gone: false }
     }
 
     /// The session was deleted; so is what is kept of it.
@@ -126,7 +134,7 @@ impl Ring {
         let (mut cursor, mut bytes, mut end) = (position.cursor, 0, next);
         let skip = usize::try_from(next - self.first).unwrap_or(usize::MAX);
         for frame in self.frames.iter().skip(skip) {
-            if bytes >= CHUNK_BYTES {
+            if bytes >= self.size.chunk {
                 break;
             }
             end += 1;
@@ -151,7 +159,7 @@ impl Ring {
     fn push(&mut self, frame: Frame) {
         self.bytes += frame.bytes().len();
         self.frames.push_back(frame);
-        while self.bytes > RING_BYTES_MAX {
+        while self.bytes > self.size.kept {
             let Some(old) = self.frames.pop_front() else { break };
             self.first += 1;
             self.bytes -= old.bytes().len();

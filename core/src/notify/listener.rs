@@ -2,14 +2,22 @@
 
 use std::time::Duration;
 
+use sqlx::Executor;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 
+use crate::db;
 use crate::error::chain;
 use crate::notify::Channel;
 
 /// Wait before the first try to listen again, doubled up to the bound: no busy loop while the database is away.
 const RECONNECT_WAIT: Duration = Duration::from_millis(250);
 const RECONNECT_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Silence after which the connection is asked for a sign of life: where the way to the database is lost, nothing says so.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+
+/// Longest wait for that sign, and for LISTEN.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a listener hears.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +49,7 @@ impl Listener {
     pub async fn next(&mut self) -> Heard {
         loop {
             let Some(listener) = &mut self.connected else {
-                match self.connect().await {
+                match db::answered(ANSWER_TIMEOUT, self.connect()).await {
                     Ok(listener) => {
                         self.connected = Some(listener);
                         self.wait = RECONNECT_WAIT;
@@ -55,7 +63,14 @@ impl Listener {
                     }
                 }
             };
-            match listener.try_recv().await {
+            let Ok(received) = tokio::time::timeout(SILENCE_MAX, listener.try_recv()).await else {
+                if db::answered(ANSWER_TIMEOUT, listener.execute("SELECT 1")).await.is_err() {
+                    self.connected = None;
+                    return Heard::Lost;
+                }
+                continue;
+            };
+            match received {
                 Ok(Some(notification)) => {
                     // A channel that is not ours is heard by nobody: LISTEN names them.
                     if let Ok(channel) = notification.channel().parse() {

@@ -66,7 +66,7 @@ fn the_head_is_fixed_and_the_body_follows_as_it_is_stored() {
 }
 
 #[test]
-fn an_empty_body_closes_the_head_and_a_session_event_has_a_null_run() {
+fn case_c32_an_empty_body_closes_the_head_and_a_session_event_has_a_null_run() {
     let frame = persisted(SESSION, &event("session.closed", None, "{}"));
     let data = text(&frame).split_once("data: ").unwrap().1.trim_end();
     assert!(data.starts_with(r#"{"run_id":null,"session_id""#), "{data}");

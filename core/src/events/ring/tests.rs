@@ -8,7 +8,7 @@ const RUN: Uuid = Uuid::from_u128(1);
 const OTHER_RUN: Uuid = Uuid::from_u128(2);
 
 /// Large enough that a few fill the ring, and shared, so that ten thousand rings cost nothing.
-static LARGE: [u8; RING_BYTES_MAX / 5] = [b'x'; RING_BYTES_MAX / 5];
+static LARGE: [u8; Size::USUAL.kept / 5] = [b'x'; Size::USUAL.kept / 5];
 
 fn stored_as(sequence: i64, run_id: Uuid, event_type: EventType, bytes: Bytes) -> Frame {
     Frame::Persisted { sequence, run_id: Some(run_id), event_type: Some(event_type), bytes }
@@ -64,7 +64,7 @@ fn is_behind(ring: &Ring, cursor: i64) -> bool {
 
 #[test]
 fn a_stream_takes_what_follows_its_cursor_once() {
-    let mut ring = Ring::above(3);
+    let mut ring = Ring::above(3, Size::USUAL);
     ring.push_persisted(stored(4), None);
     ring.push_persisted(stored(5), None);
     let mut position = Position::at(4);
@@ -77,7 +77,7 @@ fn a_stream_takes_what_follows_its_cursor_once() {
 
 #[test]
 fn what_was_read_before_is_dropped() {
-    let mut ring = Ring::above(3);
+    let mut ring = Ring::above(3, Size::USUAL);
     for sequence in [2, 3, 4, 4, 3, 5, 1] {
         ring.push_persisted(stored(sequence), None);
     }
@@ -86,14 +86,14 @@ fn what_was_read_before_is_dropped() {
 
 #[test]
 fn a_cursor_below_the_ring_reads_the_log() {
-    let ring = Ring::above(3);
+    let ring = Ring::above(3, Size::USUAL);
     assert!(is_behind(&ring, 0) && is_behind(&ring, 2));
     assert!(!is_behind(&ring, 3));
 }
 
 #[test]
 fn an_overrun_leaves_slow_streams_behind_and_no_other() {
-    let mut ring = Ring::above(0);
+    let mut ring = Ring::above(0, Size::USUAL);
     let mut fast = Position::at(0);
     let mut slow = Position::at(0);
     ring.push_persisted(large(1), None);
@@ -102,7 +102,7 @@ fn an_overrun_leaves_slow_streams_behind_and_no_other() {
         ring.push_persisted(large(sequence), None);
         take(&ring, &mut fast);
     }
-    assert!(ring.bytes <= RING_BYTES_MAX);
+    assert!(ring.bytes <= Size::USUAL.kept);
     assert_eq!(fast.cursor, 12);
     assert!(matches!(ring.after(slow), Following::Behind));
     assert!(take(&ring, &mut fast).is_empty());
@@ -113,7 +113,7 @@ fn an_overrun_leaves_slow_streams_behind_and_no_other() {
 /// The place of a stream is gone, but nothing stored that it has not had.
 #[test]
 fn an_overrun_by_live_frames_leaves_nobody_behind() {
-    let mut ring = Ring::above(0);
+    let mut ring = Ring::above(0, Size::USUAL);
     let mut position = Position::at(0);
     ring.push_persisted(stored(1), None);
     assert_eq!(take(&ring, &mut position), ["1"]);
@@ -130,18 +130,18 @@ fn an_overrun_by_live_frames_leaves_nobody_behind() {
 #[test]
 fn a_chunk_is_bounded_and_the_rest_follows() {
     const KILOBYTE: [u8; 1024] = [b'x'; 1024];
-    let mut ring = Ring::above(0);
+    let mut ring = Ring::above(0, Size::USUAL);
     for sequence in 1..=200 {
         ring.push_persisted(stored_as(sequence, RUN, EventType::RunStarted, Bytes::from_static(&KILOBYTE)), None);
     }
     let Following::Frames(first, _) = ring.after(Position::at(0)) else { panic!("there are frames") };
-    assert_eq!(first.len() * KILOBYTE.len(), CHUNK_BYTES);
+    assert_eq!(first.len() * KILOBYTE.len(), Size::USUAL.chunk);
     assert_eq!(take(&ring, &mut Position::at(0)).len(), 200);
 }
 
 #[test]
 fn deltas_of_a_completed_message_are_old_news() {
-    let mut ring = Ring::above(0);
+    let mut ring = Ring::above(0, Size::USUAL);
     ring.push_live(live(RUN, (0, 1), "a"));
     ring.push_persisted(stored(1), Some(0));
     ring.push_live(live(RUN, (0, 1), "late"));
@@ -152,7 +152,7 @@ fn deltas_of_a_completed_message_are_old_news() {
 
 #[test]
 fn a_run_that_has_ended_says_nothing_more() {
-    let mut ring = Ring::above(0);
+    let mut ring = Ring::above(0, Size::USUAL);
     ring.push_persisted(stored_as(1, RUN, EventType::RunCompleted, Bytes::new()), None);
     ring.push_live(live(RUN, (9, 1), "late"));
     ring.push_live(live(OTHER_RUN, (0, 1), "a"));
@@ -161,7 +161,7 @@ fn a_run_that_has_ended_says_nothing_more() {
 
 #[test]
 fn a_later_attempt_silences_the_one_before() {
-    let mut ring = Ring::above(0);
+    let mut ring = Ring::above(0, Size::USUAL);
     ring.push_live(live(RUN, (0, 1), "one"));
     ring.push_live(live(RUN, (0, 2), "two"));
     ring.push_live(live(RUN, (0, 1), "late"));
@@ -172,7 +172,7 @@ fn a_later_attempt_silences_the_one_before() {
 
 #[test]
 fn who_joins_in_the_middle_gets_the_live_frames_since_its_cursor() {
-    let mut ring = Ring::above(0);
+    let mut ring = Ring::above(0, Size::USUAL);
     ring.push_persisted(stored(1), None);
     ring.push_live(live(RUN, (0, 1), "old"));
     ring.push_persisted(stored(2), None);
@@ -188,7 +188,7 @@ fn who_joins_in_the_middle_gets_the_live_frames_since_its_cursor() {
 /// The log can be read beyond the ring. The ring's live frames are then older than what the stream has.
 #[test]
 fn who_is_ahead_of_the_ring_waits_for_it() {
-    let mut ring = Ring::above(1);
+    let mut ring = Ring::above(1, Size::USUAL);
     ring.push_live(live(RUN, (0, 1), "a"));
     let mut position = Position::at(2); // which completes the message, and which the ring has not read
     assert!(take(&ring, &mut position).is_empty());
@@ -231,7 +231,7 @@ impl Model {
     fn new(seed: u64) -> Self {
         Self {
             random: StdRng::seed_from_u64(seed),
-            ring: Ring::above(0),
+            ring: Ring::above(0, Size::USUAL),
             log: Vec::new(),
             message: 0,
             deltas: 0,
