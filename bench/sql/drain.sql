@@ -4,7 +4,7 @@
 WITH picked AS MATERIALIZED (
     SELECT r.id, r.session_id FROM runs r
     WHERE r.status = 'QUEUED' AND r.scheduled_for IS NULL AND r.priority = 'INTERACTIVE' AND r.tenant_id = 'dev'
-    ORDER BY r.created_at, r.id LIMIT :batch FOR NO KEY UPDATE SKIP LOCKED
+    ORDER BY r.created_at NULLS FIRST, r.id NULLS FIRST LIMIT :batch FOR NO KEY UPDATE SKIP LOCKED
 ), ses AS MATERIALIZED (
     SELECT s.id, p.id AS run_id FROM sessions s JOIN picked p ON p.session_id = s.id ORDER BY s.id FOR NO KEY UPDATE OF s
 ), num AS (

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use baton_core::config::Slots;
+use baton_core::config::{Notifications, Slots};
 use baton_core::execution::{Queue, Room};
 use baton_core::fault::Faults;
 use baton_core::notify::Notifier;
@@ -459,5 +459,28 @@ async fn case_b27_after_an_outage_each_run_goes_on_once() {
     for run_id in runs {
         assert_eq!((app.http.run(run_id).await["status"].clone(), ends[&run_id]), (json!("COMPLETED"), 1));
     }
+    app.finish().await;
+}
+
+/// A slot that becomes free while a claim is on its way is for a run that this claim has not seen.
+#[tokio::test]
+async fn a_freed_slot_takes_the_next_run_without_waiting_for_the_poll() {
+    const RUNS: usize = 120;
+    let app = TestApp::start_with(|config| {
+        config.worker.slots = Slots { interactive: 3, r#async: 2, maintenance: 1, shared: 1 };
+        config.worker.poll_interval = Duration::from_secs(3_600);
+        config.database.notifications = Notifications::Off;
+    })
+    .await;
+    for _ in 0..RUNS {
+        submit(&app, &Principal::dev(), "work").await;
+    }
+    let working = Working::start(&app.worker);
+    eventually("all runs have ended", || async {
+        let left = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM runs WHERE finished_at IS NULL");
+        (left.fetch_one(&app.pool).await.unwrap() == 0).then_some(())
+    })
+    .await;
+    working.stop().await;
     app.finish().await;
 }

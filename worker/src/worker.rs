@@ -12,7 +12,7 @@ use baton_core::clock::Clock;
 use baton_core::config::{Config, Notifications};
 use baton_core::db::{self, Role};
 use baton_core::execution::maintenance::{Maintenance, Swept};
-use baton_core::execution::{ClaimedRun, Journal, Queue, Replay, WorkerIdentity, Workers};
+use baton_core::execution::{ClaimedRun, Journal, Queue, Replay, Room, WorkerIdentity, Workers};
 use baton_core::fault::{Faults, Point};
 use baton_core::notify::{Channel, Heard, Listener, Notifier};
 use baton_core::tools::pipeline::Pipeline;
@@ -129,20 +129,21 @@ impl Worker {
         while !shutdown.is_cancelled() {
             // Interest is registered before the query: a wake-up in between is not lost.
             let woken = self.wake.notified();
-            let more = match self.claim().await {
-                Ok(started) => !started.is_empty() && !self.slots.room().is_empty(),
+            let room = self.slots.room();
+            // With room for every class a claim of nothing has seen all that is due: a slot more changes nothing. The room is
+            // that of the claim: a slot that was freed since has been notified of, and may be all that the next run waits for.
+            let waits_for_slots = match self.claim(room).await {
+                Ok(started) if started.is_empty() => room.is_tight(),
+                Ok(_) if !self.slots.room().is_empty() => continue, // a claim may take less than there is
+                Ok(_) => true,
                 Err(error) => {
                     tracing::warn!(error = chain(&error), "cannot claim; trying again");
                     false
                 }
             };
-            if more {
-                continue; // a claim may take less than there is
-            }
             tokio::select! {
                 () = woken => {}
-                // With room for every class the claim has just seen all that is due: a slot more changes nothing.
-                () = self.slots.freed(), if self.slots.room().is_tight() => {}
+                () = self.slots.freed(), if waits_for_slots => {}
                 () = tokio::time::sleep(jittered(self.config.worker.poll_interval)) => {}
                 () = shutdown.cancelled() => {}
                 ended = beside.join_next() => {
@@ -173,7 +174,7 @@ impl Worker {
     /// # Errors
     /// The database's.
     pub async fn tick(&self) -> Result<usize, Error> {
-        let started = self.claim().await?;
+        let started = self.claim(self.slots.room()).await?;
         let count = started.len();
         for execution in started {
             let _ = execution.await; // a panic was caught inside; what is left is the end of the runtime
@@ -197,9 +198,8 @@ impl Worker {
         self.maintenance.lock().await.pass(self.clock.elapsed()).await
     }
 
-    /// Claims up to the free slots, and starts what it got.
-    async fn claim(&self) -> Result<Vec<JoinHandle<()>>, Error> {
-        let room = self.slots.room();
+    /// Claims up to the room, and starts what it got.
+    async fn claim(&self, room: Room) -> Result<Vec<JoinHandle<()>>, Error> {
         if room.is_empty() || !self.renewal.is_fresh() {
             return Ok(Vec::new());
         }

@@ -102,14 +102,21 @@ impl Follow {
                         Err(StreamError::Overflow)?
                     }
                     Following::Behind => {
-                        let page = match ahead.take() {
-                            Some((at, reading)) if at == position.cursor => joined(reading).await?,
-                            _ => follow.clone().page(Arc::clone(&feed), position.cursor).await?,
+                        let read_ahead = match ahead.take() {
+                            Some((at, reading)) if at == position.cursor => read_ahead(reading).await,
+                            _ => None,
                         };
-                        let Some(ReplayPage { frames, is_last }) = page else { return };
+                        let page = match read_ahead {
+                            Some(page) => page,
+                            None => match follow.page(&feed, position.cursor).await? {
+                                Some(page) => page,
+                                None => return,
+                            },
+                        };
+                        let ReplayPage { frames, is_last } = page;
                         position = Position::at(newest(&frames).unwrap_or(position.cursor));
                         if !is_last && !frames.iter().any(|frame| wanted.ends_with(frame) && wanted.has(frame)) {
-                            let reading = tokio::spawn(follow.clone().page(Arc::clone(&feed), position.cursor));
+                            let reading = tokio::spawn(follow.clone().read(Arc::clone(&feed), position.cursor));
                             ahead = Some((position.cursor, reading));
                         }
                         frames
@@ -139,16 +146,21 @@ impl Follow {
     }
 
     /// None: the session was deleted.
-    async fn page(self, feed: Arc<Feed>, cursor: i64) -> Result<Option<ReplayPage>, Error> {
+    async fn page(&self, feed: &Arc<Feed>, cursor: i64) -> Result<Option<ReplayPage>, Error> {
+        let page = self.clone().read(Arc::clone(feed), cursor).await?;
+        if !page.frames.is_empty() {
+            return Ok(Some(page));
+        }
+        // The ring says that there is more after the cursor, the log says that there is not.
+        let heads = self.log.heads(&[feed.session_id()]).await?;
+        if heads.is_empty() { Ok(None) } else { Err(Error::internal("the log ends before the ring begins")) }
+    }
+
+    async fn read(self, feed: Arc<Feed>, cursor: i64) -> Result<ReplayPage, Error> {
         let _permit = self.replays.acquire().await.map_err(Error::internal)?;
         let page = self.log.read_after(feed.session_id(), cursor).await?;
-        if page.events.is_empty() {
-            // The ring says that there is more after the cursor, the log says that there is not.
-            let heads = self.log.heads(&[feed.session_id()]).await?;
-            return if heads.is_empty() { Ok(None) } else { Err(Error::internal("the log ends before the ring begins")) };
-        }
         let frames = page.events.iter().map(|event| frame::persisted(feed.session_id(), event)).collect();
-        Ok(Some(ReplayPage { frames, is_last: page.is_last }))
+        Ok(ReplayPage { frames, is_last: page.is_last })
     }
 }
 
@@ -159,8 +171,9 @@ struct ReplayPage {
     is_last: bool,
 }
 
-async fn joined(reading: JoinHandle<Result<Option<ReplayPage>, Error>>) -> Result<Option<ReplayPage>, Error> {
-    reading.await.map_err(Error::internal)?
+/// None: it could not be read, or there was nothing yet. Whoever needs it now reads it now.
+async fn read_ahead(reading: JoinHandle<Result<ReplayPage, Error>>) -> Option<ReplayPage> {
+    reading.await.ok()?.ok().filter(|page| !page.frames.is_empty())
 }
 
 /// What a stream shows of its session.

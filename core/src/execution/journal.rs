@@ -210,17 +210,19 @@ impl Writer {
             Err(_) if rows.len() > 1 => self.append_each(&rows).await,
             Err(error) => rows.iter().map(|row| (row.fence.run_id, Err(error.clone()))).collect(),
         };
-        let mut hints = Vec::with_capacity(rows.len());
+        let (mut hints, mut soon) = (Vec::new(), Vec::new());
         for (row, (session_id, answer)) in rows.iter().zip(waiting) {
             let outcome = answers.remove(&row.fence.run_id).unwrap_or(Err(WriteError::Fenced));
             if let Ok(sequence) = outcome {
-                hints.push(Hint::Events { session_id, sequence });
+                let told = if row.ending.is_some() { &mut hints } else { &mut soon };
+                told.push(Hint::Events { session_id, sequence });
                 if row.ending == Some(Ending::HandedBack) {
                     hints.push(Hint::Queue);
                 }
             }
             let _ = answer.send(outcome.map(|_| ())); // a run that does not wait any more has stopped
         }
+        self.statements.notifier.send_soon(soon);
         self.statements.notifier.send(hints);
     }
 

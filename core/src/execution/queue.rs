@@ -85,15 +85,15 @@ impl Queue {
                 FROM unnest($2::text[], $3::int4[]) WITH ORDINALITY AS c(class, room, no)
                 WHERE c.room + $4::int4 > 0 AND EXISTS (SELECT 1 FROM workers w WHERE w.id = $1::uuid AND NOT w.dead)
             ), waiting(no, class, most, tenant) AS (
-                -- A loose index scan: one probe of runs_queued for each waiting tenant.
+                -- A loose index scan: one probe of runs_queued for each waiting tenant, in an order that no other index has.
                 SELECT c.no, c.class, c.most,
                     (SELECT r.tenant_id FROM runs r WHERE r.status = 'QUEUED' AND r.scheduled_for IS NULL AND r.priority = c.class
-                     ORDER BY r.tenant_id LIMIT 1)
+                     ORDER BY r.tenant_id, r.created_at NULLS FIRST, r.id NULLS FIRST LIMIT 1)
                 FROM cls c
                 UNION ALL
                 SELECT w.no, w.class, w.most,
                     (SELECT r.tenant_id FROM runs r WHERE r.status = 'QUEUED' AND r.scheduled_for IS NULL AND r.priority = w.class
-                     AND r.tenant_id > w.tenant ORDER BY r.tenant_id LIMIT 1)
+                     AND r.tenant_id > w.tenant ORDER BY r.tenant_id, r.created_at NULLS FIRST, r.id NULLS FIRST LIMIT 1)
                 FROM waiting w WHERE w.tenant IS NOT NULL
             ), tenants AS MATERIALIZED (
                 SELECT t.tenant, CASE WHEN $5::int4 IS NULL THEN 1000000
@@ -109,10 +109,10 @@ impl Queue {
                 SELECT n.id, n.no, n.ord, random() AS tie FROM (
                     SELECT q.id, h.no, q.ord, h.free, row_number() OVER (PARTITION BY h.tenant ORDER BY h.no, q.ord) AS nth
                     FROM share h CROSS JOIN LATERAL (
-                        SELECT i.id, row_number() OVER (ORDER BY i.created_at, i.id) AS ord FROM (
+                        SELECT i.id, row_number() OVER (ORDER BY i.created_at NULLS FIRST, i.id NULLS FIRST) AS ord FROM (
                             SELECT r.id, r.created_at FROM runs r
                             WHERE r.status = 'QUEUED' AND r.scheduled_for IS NULL AND r.priority = h.class AND r.tenant_id = h.tenant
-                            ORDER BY r.created_at, r.id LIMIT h.depth) i) q) n
+                            ORDER BY r.created_at NULLS FIRST, r.id NULLS FIRST LIMIT h.depth) i) q) n
                 WHERE n.nth <= n.free
             ), floors AS MATERIALIZED (
                 -- LIMIT above the lock: locks no more than it takes.
@@ -130,9 +130,12 @@ impl Queue {
             ), picked AS MATERIALIZED (
                 SELECT * FROM floors UNION ALL SELECT * FROM lent
             ), ses AS MATERIALIZED (
-                -- Sessions after runs, in order of id.
-                SELECT s.id, p.id AS run_id, p.started_at, p.resume_after
-                FROM sessions s JOIN picked p ON p.session_id = s.id ORDER BY s.id FOR NO KEY UPDATE OF s
+                -- Sessions after runs, in order of id. Through arrays, of which the planner expects ten rows: of what was picked it
+                -- expects thousands, and would read whole tables for them.
+                SELECT s.id, p.run_id, p.started_at, p.resume_after
+                FROM unnest(ARRAY(SELECT id FROM picked), ARRAY(SELECT session_id FROM picked), ARRAY(SELECT started_at FROM picked),
+                    ARRAY(SELECT resume_after FROM picked)) AS p(run_id, session_id, started_at, resume_after)
+                JOIN sessions s ON s.id = p.session_id ORDER BY s.id FOR NO KEY UPDATE OF s
             ), num AS (
                 UPDATE sessions s SET last_sequence = s.last_sequence + 2 FROM ses WHERE s.id = ses.id
                 RETURNING ses.run_id, ses.started_at, ses.resume_after, s.last_sequence
@@ -173,8 +176,9 @@ impl Queue {
         .fetch_all(&self.pool)
         .await?;
         let claimed: Vec<ClaimedRun> = rows.into_iter().map(|row| row.into_claimed(worker_id)).collect::<Result<_, _>>()?;
-        self.notifier
-            .send(claimed.iter().map(|run| Hint::Events { session_id: run.lease.session_id(), sequence: run.last_sequence }));
+        self.notifier.send_soon(
+            claimed.iter().map(|run| Hint::Events { session_id: run.lease.session_id(), sequence: run.last_sequence }),
+        );
         Ok(claimed)
     }
 

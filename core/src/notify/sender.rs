@@ -28,6 +28,9 @@ const HINT_INTERVAL: Duration = Duration::from_millis(2);
 /// And at once where there was silence: what one run has to tell, from its submission to its end, waits for nothing.
 const HINT_BURST: u32 = 8;
 
+/// Hints that nobody waits for leave so much later, or with the next that somebody does.
+const SOON: Duration = Duration::from_millis(2);
+
 /// Longest wait until hints are sent, connecting included; then the connection is given up.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -52,6 +55,7 @@ pub struct Notifier {
 #[derive(Debug)]
 enum Message {
     Hint(Hint),
+    Soon(Hint),
     /// Answered when everything before it has been sent, or dropped.
     Flush(oneshot::Sender<()>),
 }
@@ -82,12 +86,19 @@ impl Notifier {
     }
 
     pub fn send(&self, hints: impl IntoIterator<Item = Hint>) {
+        self.send_all(hints.into_iter().map(Message::Hint));
+    }
+
+    /// Of what is news to whoever watches, and nothing that anybody waits for: a claim, a step on the way. The steps of a quick
+    /// run are told together.
+    pub(crate) fn send_soon(&self, hints: impl IntoIterator<Item = Hint>) {
+        self.send_all(hints.into_iter().map(Message::Soon));
+    }
+
+    fn send_all(&self, mut messages: impl Iterator<Item = Message>) {
         let Some(sender) = &self.messages else { return };
-        for hint in hints {
-            if sender.try_send(Message::Hint(hint)).is_err() {
-                tracing::debug!("a hint was dropped: too many are waiting");
-                return;
-            }
+        if messages.any(|message| sender.try_send(message).is_err()) {
+            tracing::debug!("hints were dropped: too many are waiting");
         }
     }
 
@@ -140,9 +151,13 @@ impl Sending {
         let mut next = Some(first);
         while let Some(message) = next {
             let due = match message {
-                Message::Hint(Hint::Live(delta)) => {
+                Message::Hint(Hint::Live(delta)) | Message::Soon(Hint::Live(delta)) => {
                     self.live.add(delta);
                     now + LIVE_INTERVAL
+                }
+                Message::Soon(hint) => {
+                    self.hints.add(&hint);
+                    now + SOON
                 }
                 Message::Hint(hint) => {
                     self.hints.add(&hint);
