@@ -43,6 +43,8 @@ pub struct Config {
 pub struct Database {
     /// `DATABASE_URL` sets it too.
     pub url: Option<String>,
+    /// Where to LISTEN, where `url` leads through a pooler that hands connections from one transaction to the next. None: at `url`.
+    pub listen_url: Option<String>,
     /// Connections of the pool, beside the few that listen, notify and renew leases.
     pub pool: u32,
     /// Off: nothing is sent or heard, and everything still works by polling.
@@ -185,6 +187,7 @@ impl Default for Database {
     fn default() -> Self {
         Self {
             url: None,
+            listen_url: None,
             pool: 16,
             notifications: Notifications::On,
             statement_timeout: Duration::from_secs(10),

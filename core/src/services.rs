@@ -9,7 +9,7 @@ use crate::agents::{AgentService, Catalogue};
 use crate::approvals::ApprovalService;
 use crate::artifacts::ArtifactService;
 use crate::clock::Clock;
-use crate::config::{Config, Notifications};
+use crate::config::Config;
 use crate::db::{self, Role};
 use crate::error::Error;
 use crate::error::chain;
@@ -51,14 +51,11 @@ impl Services {
         agents: Catalogue,
         faults: Faults,
     ) -> Result<Self, Error> {
-        let options = db::options(&config.database, role)?;
+        let ways = db::ways(&config.database, role)?;
         let submissions = Submissions::start(pool.clone());
-        let (notifier, listen) = match config.database.notifications {
-            Notifications::On => (Notifier::start(&options), Some(options)),
-            Notifications::Off => (Notifier::off(), None),
-        };
+        let notifier = ways.as_ref().map_or_else(Notifier::off, |ways| Notifier::start(&ways.notify));
         let (key_ttl, agents) = (KeyTtl(config.idempotency.ttl), Arc::new(agents));
-        let follow = Follow::new(Log::Database(pool.clone()), Hub::start(pool.clone(), listen), config.stream.max_lag);
+        let follow = Follow::new(Log::Database(pool.clone()), Hub::start(pool.clone(), ways), config.stream.max_lag);
         Ok(Self {
             sessions: SessionService {
                 pool: pool.clone(),

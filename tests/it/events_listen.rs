@@ -5,6 +5,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use baton_core::config;
+use baton_core::db::{self, Role};
+use baton_core::notify::{Channel, Heard, Listener};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use reqwest::StatusCode;
@@ -13,7 +16,7 @@ use uuid::Uuid;
 
 use crate::events_proxy::{Blow, Proxy};
 use crate::events_wire::{Wire, Working, append, append_and_notify, work};
-use crate::support::{Follower, TestApp, eventually};
+use crate::support::{Follower, TestApp, TestDatabase, eventually};
 
 /// Parts of statements of the product.
 const LISTEN: &str = "LISTEN";
@@ -31,6 +34,22 @@ async fn behind(proxy: &Proxy) -> TestApp {
 async fn queued(app: &TestApp) -> (Uuid, Uuid) {
     let session_id = app.http.create_session("test").await;
     (session_id, app.http.submit(session_id, "noop").await)
+}
+
+/// A queued run on an app behind the proxy, and a stream that has what there is of it.
+async fn followed(proxy: &Proxy) -> (TestApp, Uuid, Uuid, Wire) {
+    let app = behind(proxy).await;
+    let (session_id, run_id) = queued(&app).await;
+    let mut wire = Wire::open(&app.http, run_id, None).await;
+    wire.until_sequence(3).await;
+    (app, session_id, run_id, wire)
+}
+
+/// The run is executed, and the stream ends with it.
+async fn to_its_end(app: TestApp, mut wire: Wire) {
+    work(&app).await;
+    wire.until_end().await;
+    app.finish().await;
 }
 
 /// Long enough for the API to have come to whatever it can come to.
@@ -64,9 +83,7 @@ async fn case_a14_listen_is_confirmed_before_the_prefix_is_read() {
     let mut wire = opening.await.unwrap();
     wire.until_sequence(injected).await;
     assert_eq!((wire.sequences(), injected), (vec![2, 3, 4], 4));
-    work(&app).await;
-    wire.until_end().await;
-    app.finish().await;
+    to_its_end(app, wire).await;
 }
 
 /// The hint comes when the head has been read and nobody watches the session yet.
@@ -87,19 +104,14 @@ async fn case_a14_what_commits_between_the_head_and_the_watch_is_found() {
     let mut wire = opening.await.unwrap();
     wire.until_sequence(injected).await;
     assert_eq!((wire.sequences(), injected), (vec![4], 4));
-    work(&app).await;
-    wire.until_end().await;
-    app.finish().await;
+    to_its_end(app, wire).await;
 }
 
 /// Whatever commits while nobody listens is read once LISTEN is confirmed again, and not before.
 #[tokio::test]
 async fn case_a9_a_lost_listener_listens_again_before_it_reads_again() {
     let proxy = Proxy::start().await;
-    let app = behind(&proxy).await;
-    let (session_id, run_id) = queued(&app).await;
-    let mut wire = Wire::open(&app.http, run_id, None).await;
-    wire.until_sequence(3).await;
+    let (app, session_id, run_id, mut wire) = followed(&proxy).await;
     proxy.hold(POLL);
     // Once this has come over the wire, every read that was under way before is over.
     let newest = append_and_notify(&app.pool, session_id, run_id).await;
@@ -121,19 +133,14 @@ async fn case_a9_a_lost_listener_listens_again_before_it_reads_again() {
     proxy.release(LISTEN);
     wire.until_sequence(unheard).await;
     assert_eq!(wire.sequences(), (2..=unheard).collect::<Vec<_>>());
-    work(&app).await;
-    wire.until_end().await;
-    app.finish().await;
+    to_its_end(app, wire).await;
 }
 
 /// However its connection ends, there is another one soon, and what was committed meanwhile is read.
 #[tokio::test]
 async fn case_a10_a_listener_is_rebuilt_after_every_kind_of_end() {
     let proxy = Proxy::start().await;
-    let app = behind(&proxy).await;
-    let (session_id, run_id) = queued(&app).await;
-    let mut wire = Wire::open(&app.http, run_id, None).await;
-    wire.until_sequence(3).await;
+    let (app, session_id, run_id, mut wire) = followed(&proxy).await;
     proxy.hold(POLL);
     for blow in [Blow::Close, Blow::Reset, Blow::Close, Blow::Reset] {
         proxy.hold(LISTEN);
@@ -146,9 +153,7 @@ async fn case_a10_a_listener_is_rebuilt_after_every_kind_of_end() {
         wire.until_sequence(heard).await;
     }
     proxy.release(POLL);
-    work(&app).await;
-    wire.until_end().await;
-    app.finish().await;
+    to_its_end(app, wire).await;
 }
 
 #[tokio::test]
@@ -157,10 +162,7 @@ async fn case_a10_a_database_that_takes_no_connections_is_not_asked_all_the_time
     const TRIES: usize = 5;
     const AT_LEAST: Duration = Duration::from_secs(1);
     let proxy = Proxy::start().await;
-    let app = behind(&proxy).await;
-    let (session_id, run_id) = queued(&app).await;
-    let mut wire = Wire::open(&app.http, run_id, None).await;
-    wire.until_sequence(3).await;
+    let (app, session_id, run_id, mut wire) = followed(&proxy).await;
     proxy.refuse(true);
     proxy.strike_listeners(Blow::Reset);
     let began = Instant::now();
@@ -178,10 +180,7 @@ async fn case_a10_a_database_that_takes_no_connections_is_not_asked_all_the_time
 #[tokio::test]
 async fn case_a11_a_listener_that_hears_nothing_is_replaced() {
     let proxy = Proxy::start().await;
-    let app = behind(&proxy).await;
-    let (session_id, run_id) = queued(&app).await;
-    let mut wire = Wire::open(&app.http, run_id, None).await;
-    wire.until_sequence(3).await;
+    let (app, session_id, run_id, mut wire) = followed(&proxy).await;
     proxy.hold(POLL);
     // Once this has come, every poll that was under way is over.
     let heard = append_and_notify(&app.pool, session_id, run_id).await;
@@ -190,9 +189,7 @@ async fn case_a11_a_listener_that_hears_nothing_is_replaced() {
     proxy.strike_listeners(Blow::Silence);
     let unheard = append_and_notify(&app.pool, session_id, run_id).await;
     wire.until_sequence(unheard).await;
-    work(&app).await;
-    wire.until_end().await;
-    app.finish().await;
+    to_its_end(app, wire).await;
 }
 
 /// The same with a poll: nobody waits for the replacement.
@@ -200,16 +197,11 @@ async fn case_a11_a_listener_that_hears_nothing_is_replaced() {
 async fn case_a11_the_poll_brings_what_a_listener_does_not_hear() {
     const SOON: Duration = Duration::from_secs(5);
     let proxy = Proxy::start().await;
-    let app = behind(&proxy).await;
-    let (session_id, run_id) = queued(&app).await;
-    let mut wire = Wire::open(&app.http, run_id, None).await;
-    wire.until_sequence(3).await;
+    let (app, session_id, run_id, mut wire) = followed(&proxy).await;
     proxy.strike_listeners(Blow::Silence);
     let unheard = append_and_notify(&app.pool, session_id, run_id).await;
     tokio::time::timeout(SOON, wire.until_sequence(unheard)).await.expect("the poll finds it");
-    work(&app).await;
-    wire.until_end().await;
-    app.finish().await;
+    to_its_end(app, wire).await;
 }
 
 /// Streams are opened at the end of the log while events are written to it, each at a slightly other moment.
@@ -271,4 +263,21 @@ async fn listeners(app: &TestApp) -> Vec<String> {
         "SELECT state FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%' AND pid <> pg_backend_pid()",
     );
     looking.fetch_all(&app.pool).await.unwrap()
+}
+
+/// LISTEN succeeds and nothing is heard, as behind a pooler: the process knows, and may be led around it.
+#[tokio::test]
+async fn a_listener_knows_whether_it_hears() {
+    let (here, elsewhere) = (TestDatabase::create().await, TestDatabase::create().await);
+    for (listen_url, is_deaf) in [(None, false), (Some(&elsewhere.url), true), (Some(&here.url), false)] {
+        let database =
+            config::Database { url: Some(here.url.clone()), listen_url: listen_url.cloned(), ..config::Database::default() };
+        let ways = db::ways(&database, Role::Api).unwrap().unwrap();
+        let mut listener = Listener::new(ways, &[Channel::Events, Channel::Live]);
+        assert_eq!(listener.is_deaf(), None);
+        assert_eq!(listener.next().await, Heard::Listening);
+        assert_eq!(listener.is_deaf(), Some(is_deaf));
+    }
+    here.remove().await;
+    elsewhere.remove().await;
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 use baton_core::Error;
 use baton_core::agents::Versions;
 use baton_core::clock::Clock;
-use baton_core::config::{Config, Notifications};
+use baton_core::config::Config;
 use baton_core::db::{self, Role};
 use baton_core::execution::maintenance::{Maintenance, Swept};
 use baton_core::execution::{ClaimedRun, Journal, Queue, Replay, Room, WorkerIdentity, Workers};
 use baton_core::fault::{Faults, Point};
-use baton_core::notify::{Channel, Heard, Listener, Notifier};
+use baton_core::notify::{Channel, Heard, Listener, Notifier, Ways};
 use baton_core::tools::pipeline::Pipeline;
 use rand::Rng;
 use sqlx::PgPool;
@@ -46,7 +46,7 @@ pub struct Worker {
     /// A run may have been asked to cancel.
     renew_now: Arc<Notify>,
     maintenance: Arc<Mutex<Maintenance>>,
-    listen: Option<sqlx::postgres::PgConnectOptions>,
+    ways: Option<Ways>,
 }
 
 impl Worker {
@@ -58,11 +58,8 @@ impl Worker {
     pub fn new(config: &Config, hostname: String, pool: PgPool, pipeline: Pipeline) -> Result<Self, Error> {
         let (clock, faults) = (pipeline.clock.clone(), pipeline.faults.clone());
         let artifacts = pipeline.artifacts.clone();
-        let options = db::options(&config.database, Role::Worker)?;
-        let (notifier, listen) = match config.database.notifications {
-            Notifications::On => (Notifier::start(&options), Some(options)),
-            Notifications::Off => (Notifier::off(), None),
-        };
+        let ways = db::ways(&config.database, Role::Worker)?;
+        let notifier = ways.as_ref().map_or_else(Notifier::off, |ways| Notifier::start(&ways.notify));
         let identity = WorkerIdentity {
             id: clock.new_id(),
             hostname,
@@ -112,7 +109,7 @@ impl Worker {
                 Maintenance::new(pool, notifier, artifacts, config.execution.lease_losses_max)
                     .with_retention(config.retention.days),
             )),
-            listen,
+            ways,
         })
     }
 
@@ -257,8 +254,8 @@ impl Worker {
     }
 
     async fn hear_for_ever(self) {
-        let Some(options) = self.listen.clone() else { return std::future::pending().await };
-        let mut listener = Listener::new(options, &[Channel::Queue, Channel::Control]);
+        let Some(ways) = self.ways.clone() else { return std::future::pending().await };
+        let mut listener = Listener::new(ways, &[Channel::Queue, Channel::Control]);
         loop {
             match listener.next().await {
                 Heard::Listening | Heard::Hint { channel: Channel::Queue, .. } => self.wake.notify_one(),

@@ -6,8 +6,9 @@ use std::time::Duration;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection, PgPool};
 
-use crate::config;
+use crate::config::{self, Notifications};
 use crate::error::Error;
+use crate::notify::Ways;
 
 /// Longest wait for a connection of the pool before a caller is told to come back: 503, never a hang.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,7 +51,24 @@ impl Role {
 pub fn options(config: &config::Database, role: Role) -> Result<PgConnectOptions, Error> {
     let url =
         config.url.as_deref().ok_or_else(|| Error::malformed("database.url", "set DATABASE_URL, or start `agentctl dev`"))?;
-    let options = PgConnectOptions::from_str(url).map_err(|_| Error::malformed("database.url", "is not a Postgres URL"))?;
+    options_of("database.url", url, config, role)
+}
+
+/// How to connect to hear what is notified, and to notify; none where notifications are off.
+///
+/// # Errors
+/// As [`options`].
+pub fn ways(config: &config::Database, role: Role) -> Result<Option<Ways>, Error> {
+    let notify = options(config, role)?;
+    let listen = match config.listen_url.as_deref() {
+        Some(url) => options_of("database.listen_url", url, config, role)?,
+        None => notify.clone(),
+    };
+    Ok((config.notifications == Notifications::On).then_some(Ways { listen, notify }))
+}
+
+fn options_of(name: &str, url: &str, config: &config::Database, role: Role) -> Result<PgConnectOptions, Error> {
+    let options = PgConnectOptions::from_str(url).map_err(|_| Error::malformed(name, "is not a Postgres URL"))?;
     let milliseconds = |bound: Duration| bound.as_millis().to_string();
     Ok(options.application_name(role.application_name()).options([
         ("statement_timeout", milliseconds(config.statement_timeout)),

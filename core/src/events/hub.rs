@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use sqlx::PgPool;
-use sqlx::postgres::PgConnectOptions;
 use tokio::sync::{Notify, watch};
 use uuid::Uuid;
 
@@ -18,7 +17,7 @@ use crate::events::event::{Event, EventType};
 use crate::events::frame;
 use crate::events::log::{Log, StoredEvent};
 use crate::events::ring::{Following, Position, Ring, Size};
-use crate::notify::{Channel, Heard, Listener};
+use crate::notify::{Channel, Heard, Listener, Ways};
 
 /// One query for all watched sessions, so often: the latency of an event whose wake-up was lost.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -61,12 +60,12 @@ pub(super) struct Feed {
 
 impl Hub {
     /// Starts listening, where there is something to listen with, and polling. Ends when the last clone is gone.
-    pub fn start(pool: PgPool, listen: Option<PgConnectOptions>) -> Self {
+    pub fn start(pool: PgPool, ways: Option<Ways>) -> Self {
         let hub = Self::new(Log::Database(pool), Size::USUAL);
         tokio::spawn(poll(Arc::downgrade(&hub.shared)));
-        match listen {
-            Some(options) => {
-                let listener = Listener::new(options, &[Channel::Events, Channel::Live]);
+        match ways {
+            Some(ways) => {
+                let listener = Listener::new(ways, &[Channel::Events, Channel::Live]);
                 tokio::spawn(hear(Arc::downgrade(&hub.shared), listener));
             }
             None => hub.set_ready(),

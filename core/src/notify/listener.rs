@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use sqlx::Executor;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::{ConnectOptions, Executor};
 
 use crate::db;
 use crate::error::chain;
@@ -19,6 +19,12 @@ const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Longest wait for that sign, and for LISTEN.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The channel of processes that listen to themselves.
+const SELF_TEST: &str = "baton_self_test";
+
+/// Longest wait for a notification of our own. It takes a millisecond where it comes at all.
+const SELF_TEST_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// What a listener hears.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Heard {
@@ -32,17 +38,31 @@ pub enum Heard {
     },
 }
 
+/// How to connect to hear, and how everybody connects who notifies. The same, unless a pooler is in between.
+#[derive(Debug, Clone)]
+pub struct Ways {
+    pub listen: PgConnectOptions,
+    pub notify: PgConnectOptions,
+}
+
 #[derive(Debug)]
 pub struct Listener {
-    options: PgConnectOptions,
+    ways: Ways,
     channels: &'static [Channel],
     connected: Option<PgListener>,
     wait: Duration,
+    /// Whether a notification of our own came, the first time that we listened.
+    hears_itself: Option<bool>,
 }
 
 impl Listener {
-    pub fn new(options: PgConnectOptions, channels: &'static [Channel]) -> Self {
-        Self { options, channels, connected: None, wait: RECONNECT_WAIT }
+    pub fn new(ways: Ways, channels: &'static [Channel]) -> Self {
+        Self { ways, channels, connected: None, wait: RECONNECT_WAIT, hears_itself: None }
+    }
+
+    /// LISTEN was confirmed, and what is notified does not come: everything works by polling. None: not known yet.
+    pub fn is_deaf(&self) -> Option<bool> {
+        self.hears_itself.map(|hears| !hears)
     }
 
     /// The next thing that is heard; never ends. Whatever the connection fails with, it is built anew.
@@ -50,7 +70,10 @@ impl Listener {
         loop {
             let Some(listener) = &mut self.connected else {
                 match db::answered(ANSWER_TIMEOUT, self.connect()).await {
-                    Ok(listener) => {
+                    Ok(mut listener) => {
+                        if self.hears_itself.is_none() {
+                            self.hears_itself = Some(self.test(&mut listener).await);
+                        }
                         self.connected = Some(listener);
                         self.wait = RECONNECT_WAIT;
                         return Heard::Listening;
@@ -72,7 +95,7 @@ impl Listener {
             };
             match received {
                 Ok(Some(notification)) => {
-                    // A channel that is not ours is heard by nobody: LISTEN names them.
+                    // Else it is the self-test of another process.
                     if let Ok(channel) = notification.channel().parse() {
                         return Heard::Hint { channel, payload: notification.payload().to_owned() };
                     }
@@ -86,10 +109,31 @@ impl Listener {
     }
 
     async fn connect(&self) -> Result<PgListener, sqlx::Error> {
-        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.options.clone());
+        let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.ways.listen.clone());
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.eager_reconnect(false);
-        listener.listen_all(self.channels.iter().map(|channel| channel.as_str())).await?;
+        listener.listen_all(self.channels.iter().map(|channel| channel.as_str()).chain([SELF_TEST])).await?;
         Ok(listener)
+    }
+
+    /// Behind a pooler that hands connections from one transaction to the next LISTEN succeeds, and nothing is ever heard. Whatever
+    /// comes meanwhile is lost with what came before: `Listening` says so.
+    async fn test(&self, listener: &mut PgListener) -> bool {
+        let token = rand::random::<u128>().to_string();
+        let hears = async {
+            let mut notifying = self.ways.notify.connect().await?;
+            sqlx::query!("SELECT count(pg_notify($1, $2))", SELF_TEST, token).fetch_one(&mut notifying).await?;
+            while listener.recv().await?.payload() != token {}
+            Ok(())
+        };
+        let heard = db::answered(SELF_TEST_TIMEOUT, hears).await;
+        if let Err(error) = &heard {
+            tracing::warn!(
+                error = chain(error),
+                "notifications do not come through, perhaps because of a pooler: running on polling; \
+                 `database.listen_url` can lead around it"
+            );
+        }
+        heard.is_ok()
     }
 }

@@ -8,7 +8,7 @@ mod listener;
 mod live;
 mod sender;
 
-pub use listener::{Heard, Listener};
+pub use listener::{Heard, Listener, Ways};
 pub use live::{Delta, DeltaKind};
 pub use sender::{Hint, Notifier};
 
