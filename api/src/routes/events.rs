@@ -13,7 +13,6 @@ use crate::connection::Stall;
 use crate::error::ApiError;
 use crate::extract::{Caller, Query, RunId, SessionId};
 use crate::state::ApiState;
-use crate::streams::Place;
 use crate::{cursor, headers, sse};
 
 pub(super) async fn of_run(
@@ -24,36 +23,7 @@ pub(super) async fn of_run(
     stall: Stall,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let answer = if wants_page(&headers) {
-        page_of_run(&state, &principal, id, &query).await
-    } else {
-        stream_of_run(&state, &principal, id, stall, &query, &headers).await
-    };
-    match answer {
-        Err(refused @ (Error::RateLimited(_) | Error::Malformed(_))) => {
-            Err(state.services.runs.unreadable_or(&principal, id, refused).await.into())
-        }
-        answer => Ok(answer?),
-    }
-}
-
-async fn stream_of_run(
-    state: &ApiState,
-    principal: &Principal,
-    id: Uuid,
-    stall: Stall,
-    query: &Query,
-    headers: &HeaderMap,
-) -> Result<Response, Error> {
-    let place = state.streams.take_place(principal, stall)?;
-    let cursor = cursor::requested(headers, query)?;
-    let followed = state.services.runs.follow(principal, id, cursor).await?;
-    Ok(stream(state, place, principal, followed, cursor))
-}
-
-async fn page_of_run(state: &ApiState, principal: &Principal, id: Uuid, query: &Query) -> Result<Response, Error> {
-    let (after, limit) = cursor::page(query)?;
-    Ok(Json(state.services.runs.events(principal, id, after, limit).await?).into_response())
+    answer(&state, &principal, Log::Run(id), stall, &query, &headers).await
 }
 
 /// The same of a session: every event of it, until it is closed. The cursors are the same, too.
@@ -65,46 +35,70 @@ pub(super) async fn of_session(
     stall: Stall,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let answer = if wants_page(&headers) {
-        page_of_session(&state, &principal, id, &query).await
+    answer(&state, &principal, Log::Session(id), stall, &query, &headers).await
+}
+
+/// Whose events.
+#[derive(Debug, Clone, Copy)]
+enum Log {
+    Run(Uuid),
+    Session(Uuid),
+}
+
+async fn answer(
+    state: &ApiState,
+    principal: &Principal,
+    log: Log,
+    stall: Stall,
+    query: &Query,
+    headers: &HeaderMap,
+) -> Result<Response, ApiError> {
+    let answer = if wants_page(headers) {
+        page(state, principal, log, query).await
     } else {
-        stream_of_session(&state, &principal, id, stall, &query, &headers).await
+        stream(state, principal, log, stall, query, headers).await
     };
-    match answer {
-        Err(refused @ (Error::RateLimited(_) | Error::Malformed(_))) => {
-            Err(sessions::unreadable_or(&state.services, &principal, id, refused).await.into())
+    match (answer, log) {
+        (Err(refused @ (Error::RateLimited(_) | Error::Malformed(_))), Log::Run(id)) => {
+            Err(state.services.runs.unreadable_or(principal, id, refused).await.into())
         }
-        answer => Ok(answer?),
+        (Err(refused @ (Error::RateLimited(_) | Error::Malformed(_))), Log::Session(id)) => {
+            Err(sessions::unreadable_or(&state.services, principal, id, refused).await.into())
+        }
+        (answer, _) => Ok(answer?),
     }
 }
 
-async fn stream_of_session(
+/// Every check that can fail is made before the first byte. 204, with nothing missing, tells an `EventSource` to stop.
+async fn stream(
     state: &ApiState,
     principal: &Principal,
-    id: Uuid,
+    log: Log,
     stall: Stall,
     query: &Query,
     headers: &HeaderMap,
 ) -> Result<Response, Error> {
     let place = state.streams.take_place(principal, stall)?;
     let cursor = cursor::requested(headers, query)?;
-    let followed = state.services.sessions.follow(principal, id, cursor).await?;
-    Ok(stream(state, place, principal, followed, cursor))
+    let followed = match log {
+        Log::Run(id) => state.services.runs.follow(principal, id, cursor).await?,
+        Log::Session(id) => state.services.sessions.follow(principal, id, cursor).await?,
+    };
+    Ok(match followed {
+        Followed::Stream(frames) => sse::answer(state, place, principal, frames, cursor.unwrap_or(0)),
+        Followed::NothingMissing => StatusCode::NO_CONTENT.into_response(),
+    })
 }
 
-async fn page_of_session(state: &ApiState, principal: &Principal, id: Uuid, query: &Query) -> Result<Response, Error> {
+async fn page(state: &ApiState, principal: &Principal, log: Log, query: &Query) -> Result<Response, Error> {
     let (after, limit) = cursor::page(query)?;
-    Ok(Json(state.services.sessions.events(principal, id, after, limit).await?).into_response())
+    let page = match log {
+        Log::Run(id) => state.services.runs.events(principal, id, after, limit).await?,
+        Log::Session(id) => state.services.sessions.events(principal, id, after, limit).await?,
+    };
+    Ok(Json(page).into_response())
 }
 
 fn wants_page(headers: &HeaderMap) -> bool {
     headers::accepts(headers, "application/json") && !headers::accepts(headers, "text/event-stream")
-}
-
-/// Every check that can fail was made before the first byte. 204, with nothing missing, tells an `EventSource` to stop.
-fn stream(state: &ApiState, place: Place, principal: &Principal, followed: Followed, cursor: Option<i64>) -> Response {
-    match followed {
-        Followed::Stream(frames) => sse::answer(state, place, principal, frames, cursor.unwrap_or(0)),
-        Followed::NothingMissing => StatusCode::NO_CONTENT.into_response(),
-    }
 }
