@@ -91,11 +91,11 @@ impl Follow {
             let mut ahead = None;
             loop {
                 changes.mark_unchanged();
-                let frames = match feed.after(position) {
+                let (frames, reads_on) = match feed.after(position) {
                     Following::Frames(frames, next) => {
                         was_live = true;
                         position = next;
-                        frames
+                        (frames, false)
                     }
                     // Who had the ring and lost it has not been taking frames. One that replays is behind for a reason.
                     Following::Behind if was_live && feed.head() - position.cursor > i64::from(follow.max_lag) => {
@@ -113,13 +113,8 @@ impl Follow {
                                 None => return,
                             },
                         };
-                        let ReplayPage { frames, is_last } = page;
-                        position = Position::at(newest(&frames).unwrap_or(position.cursor));
-                        if !is_last && !frames.iter().any(|frame| wanted.ends_with(frame) && wanted.has(frame)) {
-                            let reading = tokio::spawn(follow.clone().read(Arc::clone(&feed), position.cursor));
-                            ahead = Some((position.cursor, reading));
-                        }
-                        frames
+                        position = Position::at(newest(&page.frames).unwrap_or(position.cursor));
+                        (page.frames, !page.is_last)
                     }
                     Following::Nothing => {
                         if changes.changed().await.is_err() {
@@ -134,6 +129,9 @@ impl Follow {
                 let end = ours.iter().position(|frame| wanted.ends_with(frame));
                 if let Some(end) = end {
                     ours.truncate(end + 1);
+                } else if reads_on {
+                    let reading = tokio::spawn(follow.clone().read(Arc::clone(&feed), position.cursor));
+                    ahead = Some((position.cursor, reading));
                 }
                 if !ours.is_empty() {
                     yield ours;
