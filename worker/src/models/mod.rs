@@ -3,14 +3,17 @@
 mod assemble;
 mod scripted;
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use baton_core::Code;
 use baton_core::agents::{AgentDefinition, SCRIPTED};
 use baton_core::content::ContentBlock;
 use baton_core::events::{Stop, TokenUsage};
 use baton_core::execution::Message;
+use baton_core::tools::ToolSpec;
 use futures::Stream;
 
 pub(crate) use assemble::{Assembler, Turn};
@@ -19,6 +22,8 @@ pub(crate) use assemble::{Assembler, Turn};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ModelRequest {
     pub(crate) agent: Arc<AgentDefinition>,
+    /// What it may call.
+    pub(crate) tools: Arc<[ToolSpec]>,
     pub(crate) messages: Vec<Message>,
     /// What the user said to begin this run.
     pub(crate) input: Vec<ContentBlock>,
@@ -26,7 +31,29 @@ pub(crate) struct ModelRequest {
     pub(crate) attempt: u32,
     /// Turns that the model has completed in this run.
     pub(crate) turn: u32,
+    /// What the provider gave to be handed back, by the step of the turn that it came with.
+    pub(crate) continuations: BTreeMap<u32, Continuation>,
+    /// Tokens of the answer at most.
+    pub(crate) max_output_tokens: u32,
 }
+
+impl ModelRequest {
+    /// Each message with what its provider needs back. The run's own turns are the last ones of the conversation.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = (&Message, Option<&Continuation>)> {
+        let is_turn = |message: &Message| matches!(message, Message::Assistant { .. });
+        let turns = self.messages.iter().filter(|message| is_turn(message)).count() as u32;
+        let mut seen = 0;
+        self.messages.iter().map(move |message| {
+            seen += u32::from(is_turn(message));
+            let step = (seen + self.turn).checked_sub(turns).filter(|step| is_turn(message) && *step > 0);
+            (message, step.and_then(|step| self.continuations.get(&step)))
+        })
+    }
+}
+
+/// What a provider needs back with the next request, as it came: signed thinking, encrypted reasoning. Opaque, and for that provider
+/// and run alone.
+pub(crate) type Continuation = Arc<[u8]>;
 
 /// The normalized stream. Exactly one of the last two ends it.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,12 +67,34 @@ pub(crate) enum ModelEvent {
         name: String,
         arguments: String,
     },
-    /// Only this usage counts.
-    Completed {
-        stop: Stop,
-        usage: TokenUsage,
-    },
-    Failed(ModelError),
+    Completed(Completion),
+    Failed(Failure),
+}
+
+/// The end of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Completion {
+    pub(crate) stop: Stop,
+    /// Only this usage counts. None: the provider did not say.
+    pub(crate) usage: Option<TokenUsage>,
+    pub(crate) continuation: Option<Continuation>,
+    /// The provider's name for the call, for whoever asks it about one.
+    pub(crate) request_id: Option<String>,
+}
+
+/// The end of a call that was no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) error: ModelError,
+    /// What the provider asked us to wait, as it said it.
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) request_id: Option<String>,
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        Self { error, retry_after: None, request_id: None }
+    }
 }
 
 /// Why a model did not answer. Never the provider's words.

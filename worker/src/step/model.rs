@@ -1,5 +1,7 @@
 //! Asking the model: attempts until there is a turn, each on record before it is made.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::content::text_content;
@@ -12,7 +14,7 @@ use baton_core::runs::FailureReason;
 use futures::StreamExt;
 use rand::Rng;
 
-use crate::models::{Assembler, ModelError, ModelEvent, ModelProvider, ModelRequest, Turn, provider_of};
+use crate::models::{Assembler, Failure, ModelError, ModelEvent, ModelProvider, ModelRequest, Turn, provider_of};
 use crate::run_loop::{Flow, Outcome, RunContext};
 
 /// Failed calls of a provider in one step. Those that a crash or a hand-back interrupted are not among them, or deploys would eat
@@ -21,6 +23,9 @@ const ATTEMPTS_MAX: u32 = 4;
 
 /// Wait before the second attempt; doubled for each later one, with jitter.
 const BACKOFF: Duration = Duration::from_millis(250);
+
+/// Tokens of an answer at most, where no policy says.
+const MAX_OUTPUT_TOKENS: u32 = 4_096;
 
 /// Longest wait for a whole answer, and between two pieces of it.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
@@ -45,7 +50,7 @@ pub(crate) async fn ask_model(context: &mut RunContext<'_>) -> Flow<()> {
                 context.fault(Point::AfterModel).await?;
                 return take_turn(context, turn, step, attempt).await;
             }
-            Err(error) => retry_or_fail(context, error, step, attempt).await?,
+            Err(failure) => retry_or_fail(context, failure.error, step, attempt).await?,
         }
     }
 }
@@ -64,22 +69,25 @@ fn next_attempt(context: &RunContext<'_>) -> Flow<(u32, u32)> {
 }
 
 /// Streams one answer, sending its pieces on as they come.
-async fn ask(context: &RunContext<'_>, provider: &dyn ModelProvider, step: u32, attempt: u32) -> Flow<Result<Turn, ModelError>> {
+async fn ask(context: &RunContext<'_>, provider: &dyn ModelProvider, step: u32, attempt: u32) -> Flow<Result<Turn, Failure>> {
     let state = &context.state;
     let mut stream = provider.stream(ModelRequest {
         agent: context.on_behalf.agent.clone(),
+        tools: Arc::default(),
         messages: state.conversation.messages().to_vec(),
         input: state.input.clone(),
         step,
         attempt,
         turn: state.turns,
+        continuations: BTreeMap::new(),
+        max_output_tokens: MAX_OUTPUT_TOKENS,
     });
     let mut assembler = Assembler::default();
     let mut live = Live { message: 0, reasoning: 0 };
     let answer = async {
         loop {
             let Ok(Some(event)) = tokio::time::timeout(PIECE_TIMEOUT, stream.next()).await else {
-                return Err(ModelError::Transient); // cut off, or silent
+                return Err(ModelError::Transient.into()); // cut off, or silent
             };
             live.send(context, &event, step, attempt);
             if let Some(turn) = assembler.take(event) {
@@ -90,7 +98,7 @@ async fn ask(context: &RunContext<'_>, provider: &dyn ModelProvider, step: u32, 
     tokio::select! {
         biased;
         reason = context.control.stopped() => Err(reason.into()), // dropping the stream aborts the call
-        answer = tokio::time::timeout(ANSWER_TIMEOUT, answer) => Ok(answer.unwrap_or(Err(ModelError::Transient))),
+        answer = tokio::time::timeout(ANSWER_TIMEOUT, answer) => Ok(answer.unwrap_or(Err(ModelError::Transient.into()))),
     }
 }
 
@@ -143,7 +151,7 @@ async fn take_turn(context: &mut RunContext<'_>, turn: Turn, step: u32, attempt:
         text: turn.text,
         tool_calls: turn.tool_calls,
         truncated: turn.truncated,
-        usage: turn.usage,
+        usage: turn.usage.unwrap_or_default(),
     });
     let events: Vec<Event> = [response].into_iter().chain(message).collect();
     if !has_calls {
