@@ -39,6 +39,7 @@ mod openapi_files;
 mod pages;
 mod questions;
 mod queue_cases;
+mod runs_budgets;
 mod runs_cancel;
 mod runs_idempotency;
 mod runs_limits;

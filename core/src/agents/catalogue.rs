@@ -11,6 +11,7 @@ use crate::agents::view::AgentView;
 use crate::canonical;
 use crate::config::{self, ChangedFile};
 use crate::error::{Error, Problem};
+use crate::models::Policies;
 use crate::policy::Profiles;
 use crate::toml_folder::{self, FolderError};
 
@@ -41,8 +42,13 @@ impl Catalogue {
     ///
     /// # Errors
     /// [`LoadError`]; nothing is stored unless every file is right.
-    pub async fn load(pool: &PgPool, config: &config::Agents, profiles: &Profiles) -> Result<Self, LoadError> {
-        let definitions = check(read(config.folder.as_deref())?, profiles)?;
+    pub async fn load(
+        pool: &PgPool,
+        config: &config::Agents,
+        profiles: &Profiles,
+        policies: &Policies,
+    ) -> Result<Self, LoadError> {
+        let definitions = check(read(config.folder.as_deref())?, profiles, policies)?;
         let mut current = BTreeMap::new();
         for definition in definitions {
             let version = freeze(pool, &definition, config.changed_file).await?;
@@ -53,6 +59,11 @@ impl Catalogue {
 
     pub(crate) fn current(&self, agent_id: &str) -> Option<&str> {
         self.get(agent_id).map(|agent| agent.version.as_str())
+    }
+
+    /// The model policies that its agents name.
+    pub fn model_policies(&self) -> impl Iterator<Item = &str> {
+        self.all().map(|agent| agent.model.as_str())
     }
 
     pub(super) fn get(&self, agent_id: &str) -> Option<&AgentView> {
@@ -72,7 +83,7 @@ fn read(folder: Option<&Path>) -> Result<Vec<(String, String)>, FolderError> {
     }
 }
 
-fn check(files: Vec<(String, String)>, profiles: &Profiles) -> Result<Vec<AgentDefinition>, LoadError> {
+fn check(files: Vec<(String, String)>, profiles: &Profiles, policies: &Policies) -> Result<Vec<AgentDefinition>, LoadError> {
     let mut problems = Vec::new();
     let mut definitions: Vec<AgentDefinition> = Vec::new();
     for (name, text) in files {
@@ -80,7 +91,7 @@ fn check(files: Vec<(String, String)>, profiles: &Profiles) -> Result<Vec<AgentD
             Err(error) => problems.push(format!("{name}: {error}")),
             Ok(definition) => {
                 let wrong = |Problem { path, message }| format!("{name}: {path}: {message}");
-                problems.extend(definition.problems(profiles).into_iter().map(wrong));
+                problems.extend(definition.problems(profiles, policies).into_iter().map(wrong));
                 if definitions.iter().any(|other| other.id == definition.id) {
                     problems.push(format!("{name}: /id: `{}` is the id of another file", definition.id));
                 }

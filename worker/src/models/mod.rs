@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::Code;
-use baton_core::agents::{AgentDefinition, SCRIPTED};
+use baton_core::agents::AgentDefinition;
 use baton_core::content::ContentBlock;
 use baton_core::events::{Stop, TokenUsage};
 use baton_core::execution::Message;
+use baton_core::models::Policy;
 use baton_core::tools::ToolSpec;
 use futures::Stream;
 
@@ -134,7 +135,10 @@ pub(crate) trait ModelProvider: std::fmt::Debug + Send + Sync {
     fn stream(&self, request: ModelRequest) -> ModelStream;
 }
 
-/// The provider of an agent's model policy, and the model's name there.
-pub(crate) fn provider_of(agent: &AgentDefinition) -> Option<(&'static dyn ModelProvider, &str)> {
-    (agent.model == SCRIPTED).then_some((&scripted::Scripted as &dyn ModelProvider, SCRIPTED))
+/// Who answers under a policy. None: nobody in this process.
+pub(crate) fn provider_of(policy: &Policy) -> Option<Arc<dyn ModelProvider>> {
+    match policy.endpoint {
+        None => Some(Arc::new(scripted::Scripted)),
+        Some(_) => None,
+    }
 }
