@@ -57,13 +57,14 @@ async fn calls(app: &TestApp, run_id: Uuid) -> Vec<(i32, i64, i64, Option<String
 }
 
 /// Ends as expected, for good: a run that has spent its budget is never queued again.
-async fn check(app: &TestApp, text: &str, limits: Value, expected: &str) {
+async fn check(app: &TestApp, text: &str, limits: Value, expected: &str) -> Uuid {
     let run_id = submit(app, text, limits.clone()).await;
     app.work().await;
     let run = app.http.run(run_id).await;
     let ended = run["failure"]["reason"].as_str().or(run["status"].as_str()).unwrap();
     assert_eq!(ended, expected, "{text} {limits}");
     assert!(told(app, run_id, "run.requeued").await.is_empty(), "{text} {limits}");
+    run_id
 }
 
 #[tokio::test]
@@ -87,7 +88,8 @@ async fn gate_c3_each_budget_stops_a_run_at_its_boundary() {
     check(&app, "spend it all", json!({"max_model_calls": 2}), "COMPLETED").await;
     check(&app, "spend it all", json!({"max_model_calls": 1}), "budget_exceeded").await;
     // A provider may count more than was held: no call of that turn is made any more.
-    check(&app, "spend it all", json!({"max_output_tokens": 499}), "budget_exceeded").await;
+    let over = check(&app, "spend it all", json!({"max_output_tokens": 499}), "budget_exceeded").await;
+    assert!(told(&app, over, "tool.call.started").await.is_empty());
     app.finish().await;
 }
 
@@ -175,7 +177,7 @@ async fn a_limit_of_cost_needs_a_price() {
     let (status, refused) = app.http.post(&format!("/v1/sessions/{session_id}/messages"), &body).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     assert_eq!(refused["error"]["details"]["errors"][0]["path"], "/limits/max_cost_usd", "{refused}");
-    let nobodys = Uuid::now_v7();
+    let nobodys = app.clock.new_id();
     let (status, _) = app.http.post(&format!("/v1/sessions/{nobodys}/messages"), &body).await;
     assert_eq!(status, StatusCode::NOT_FOUND);
     app.finish().await;

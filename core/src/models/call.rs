@@ -18,8 +18,8 @@ pub const CONTINUATION_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// What a write of a run changes in them: at most one call is begun, and one ends.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelRows {
-    pub started: Option<StartedCall>,
-    pub settled: Option<SettledCall>,
+    pub started: Option<Box<StartedCall>>,
+    pub settled: Option<Box<SettledCall>>,
     /// What the provider of the step's turn needs back with the next request. Not with the end of a run: nothing follows it.
     pub continuation: Option<(u32, Arc<[u8]>)>,
 }

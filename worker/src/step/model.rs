@@ -101,7 +101,7 @@ async fn begin(context: &mut RunContext<'_>, attempt: &Attempt) -> Flow<()> {
         output_tokens: hold.output_tokens,
         cost_usd: hold.cost_usd,
     };
-    context.append_model(vec![started], ModelRows { started: Some(row), ..ModelRows::default() }).await
+    context.append_model(vec![started], ModelRows { started: Some(Box::new(row)), ..ModelRows::default() }).await
 }
 
 /// Makes the call, once it is certain that the run is still ours. Dropping the stream aborts it.
@@ -170,7 +170,7 @@ async fn take_turn(context: &mut RunContext<'_>, attempt: &Attempt, heard: &Hear
         usage: charge.usage,
     });
     let events: Vec<Event> = [response].into_iter().chain(message).collect();
-    let settled = Some(charge.row(attempt, turn.request_id));
+    let settled = Some(Box::new(charge.row(attempt, turn.request_id)));
     if !has_calls {
         let model = ModelRows { settled, ..ModelRows::default() };
         return Err(Outcome::Completed { trailing: Trailing { events, model } });
@@ -228,7 +228,7 @@ fn failed(attempt: &Attempt, heard: &Heard, code: &str, retryable: bool, request
         step: attempt.step,
         usage: Some(charge.usage),
     });
-    let model = ModelRows { settled: Some(charge.row(attempt, request_id)), ..ModelRows::default() };
+    let model = ModelRows { settled: Some(Box::new(charge.row(attempt, request_id))), ..ModelRows::default() };
     Trailing { events: vec![event], model }
 }
 
