@@ -13,7 +13,7 @@ use crate::models::SCRIPTED;
 const MAX_OUTPUT_TOKENS: u32 = 4_096;
 
 /// Where Ollama listens unless `OLLAMA_HOST` says otherwise.
-const OLLAMA_HOST: &str = "127.0.0.1:11434";
+const OLLAMA_HOST: &str = "127.0.0.1";
 const OLLAMA_PORT: &str = "11434";
 
 closed_set! {
@@ -121,14 +121,13 @@ impl Model {
 /// Where Ollama is, from what people set for its own programs: a scheme and a port may be missing, and the address may be the
 /// one that it listens on, every address, which nobody can call.
 pub(super) fn ollama_url(host: &str) -> String {
-    let (scheme, rest) =
-        host.trim().trim_end_matches('/').split_once("://").unwrap_or(("http", host.trim().trim_end_matches('/')));
-    let has_port =
-        rest.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
-    let (name, port) = match rest.rsplit_once(':').filter(|_| has_port) {
-        Some((name, port)) => (name, format!(":{port}")),
-        None if scheme == "http" => (rest.trim_end_matches(':'), format!(":{OLLAMA_PORT}")),
-        None => (rest, String::new()),
+    let host = host.trim().trim_end_matches('/');
+    let (scheme, authority) = host.split_once("://").unwrap_or(("http", host));
+    let is_port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (name, port) = match authority.rsplit_once(':') {
+        Some((name, port)) if is_port(port) => (name, format!(":{port}")),
+        _ if scheme == "http" => (authority, format!(":{OLLAMA_PORT}")),
+        _ => (authority, String::new()),
     };
     let name = if name.is_empty() || name == "0.0.0.0" { "127.0.0.1" } else { name };
     format!("{scheme}://{name}{port}/v1")
