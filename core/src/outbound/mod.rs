@@ -12,6 +12,7 @@ mod resolver;
 
 pub use address::{AddressKind, Reach};
 pub use client::{Client, SendError};
+pub(crate) use endpoint::web_url;
 pub use endpoint::{Endpoint, EndpointError};
 pub use operator::{key_set_client, operator_client};
 
