@@ -182,6 +182,8 @@ pub struct Artifacts {
 pub struct Tools {
     /// Names of tools that nobody may call, whatever their agent says.
     pub disabled: Vec<String>,
+    /// Hosts that `http.fetch` may read from: a name, `*.` and a name for those below it, or `*`. None: the tool is not set up.
+    pub fetch_hosts: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]

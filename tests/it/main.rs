@@ -66,6 +66,7 @@ mod structure;
 mod support;
 mod terminal;
 mod tools_cancel;
+mod tools_fetch;
 mod tools_main_job;
 mod tools_output;
 mod tools_pipeline;

@@ -208,7 +208,8 @@ pub(crate) enum Asked {
 /// A worker with the built-in tools and these.
 fn new_worker(config: &Config, pool: PgPool, tools: &[Arc<dyn Tool>], clock: Clock, faults: Faults) -> Worker {
     // Which of them are disabled is asked of all together, below.
-    let builtin = Config { tools: Tools::default(), ..config.clone() };
+    let none_disabled = Tools { disabled: Vec::new(), ..config.tools.clone() };
+    let builtin = Config { tools: none_disabled, ..config.clone() };
     let builtin = tools::Catalogue::builtin(&builtin).unwrap();
     let builtin = builtin.names().filter_map(|name| builtin.entry(name)).map(|entry| Arc::clone(&entry.tool));
     let pipeline = Pipeline {
