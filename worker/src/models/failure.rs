@@ -31,21 +31,25 @@ const OVERFLOWS: [&str; 16] = [
     "exceeds the maximum number of input tokens",
 ];
 
-/// What does not heal while one waits: somebody has to pay, or to repair the request.
-const LASTING: [&str; 14] = [
+/// Somebody has to pay first. Codes, not prose: that of ordinary rate limits speaks of quotas and billing too.
+const UNPAID: [&str; 6] = [
     "insufficient_quota",
-    "exceeded your current quota",
-    "credit balance",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "billing_error",
     "insufficient credits",
     "insufficient balance",
-    "billing",
+];
+
+/// Somebody has to repair the request or the key.
+const UNACCEPTABLE: [&str; 8] = [
     "invalid_api_key",
     "invalid_request",
     "invalid_prompt",
     "bad_request",
     "badrequest",
     "authentication_error",
-    "permission",
+    "permission_error",
     "not_found",
 ];
 
@@ -84,13 +88,13 @@ fn words(error: &Value) -> String {
 fn classify(status: Option<u16>, words: &str) -> ModelError {
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
     match status {
-        Some(429) if says(&LASTING[..6]) => ModelError::Permanent,
+        Some(429) if says(&UNPAID) => ModelError::Permanent,
         Some(429) => ModelError::Transient, // "too large" is of the rate here
         Some(401..=403) => ModelError::Permanent,
         _ if says(&OVERFLOWS) => ModelError::ContextOverflow,
         Some(408 | 409 | 425 | 500..=599) => ModelError::Transient,
         Some(_) => ModelError::Permanent,
-        None if says(&LASTING) => ModelError::Permanent,
+        None if says(&UNPAID) || says(&UNACCEPTABLE) => ModelError::Permanent,
         None => ModelError::Transient,
     }
 }

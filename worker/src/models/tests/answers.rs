@@ -204,7 +204,10 @@ fn whatever_else_a_server_sends_is_understood_or_refused() {
     ];
     assert_eq!(turn(CHAT, &events(&odd)).unwrap().text, "hi");
     let lines = "data: {\"choices\":\ndata: [{\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}\n\n";
-    assert_eq!(turn(CHAT, lines.as_bytes()).unwrap().text, "hi", "one message in two lines");
+    for end in ["\n", "\r", "\r\n"] {
+        let turn = turn(CHAT, lines.replace('\n', end).as_bytes()).unwrap();
+        assert_eq!(turn.text, "hi", "one message in two lines that end in {end:?}");
+    }
     // A line without end is cut short, not collected.
     let mut pieces = vec![b"data: ".as_slice()];
     let piece = vec![b'x'; 1024 * 1024];
