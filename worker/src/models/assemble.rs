@@ -68,8 +68,10 @@ impl Assembler {
 
     fn finish(self, completion: Completion) -> Result<Turn, Failure> {
         let failed = |error| Failure { error, retry_after: None, request_id: completion.request_id.clone() };
-        if self.text.is_empty() && self.calls.is_empty() {
-            return Err(failed(ModelError::Empty));
+        if self.text.trim().is_empty() && self.calls.is_empty() {
+            // A filter says the same the next time.
+            let is_filtered = completion.stop == Stop::ContentFilter;
+            return Err(failed(if is_filtered { ModelError::Permanent } else { ModelError::Empty }));
         }
         let (text, cut) = fit(&self.text, TEXT_BYTES_MAX);
         let mut truncated = cut || self.is_text_full || self.full_calls.values().any(|is_full| *is_full);

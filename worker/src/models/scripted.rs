@@ -23,7 +23,7 @@ impl ModelProvider for Scripted {
         "scripted"
     }
 
-    fn stream(&self, request: ModelRequest) -> ModelStream {
+    fn answer(&self, request: ModelRequest) -> ModelStream {
         let (turn, events) = match play(&request) {
             Ok(played) => played,
             Err(unwritten) => {

@@ -191,6 +191,7 @@ async fn retry_or_fail(context: &mut RunContext<'_>, attempt: &Attempt, heard: &
             ModelError::Transient | ModelError::Permanent => FailureReason::ModelPermanentError,
             ModelError::Protocol => FailureReason::ModelProtocolError,
             ModelError::Empty => FailureReason::EmptyModelTurn,
+            ModelError::ContextOverflow => FailureReason::ContextOverflow,
         };
         return Err(Outcome::Failed { reason, class: None, trailing });
     }
