@@ -44,7 +44,31 @@ const PING_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Both protocols, told apart by the first bytes. What is not HTTP gets hyper's bare 400, and 414 or 431 where a head is too
 /// large: there is no request yet that an envelope could name.
-pub(crate) fn protocols(limits: &Server) -> Builder<TokioExecutor> {
+pub(crate) struct Protocols {
+    http1: Builder<TokioExecutor>,
+    either: Builder<TokioExecutor>,
+}
+
+/// What a connection of HTTP/2 begins with.
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+impl Protocols {
+    pub(crate) fn new(limits: &Server) -> Self {
+        Self { http1: builder(limits).http1_only(), either: builder(limits) }
+    }
+
+    /// By the first bytes, left where they are: hyper tells the protocols apart by reading them, and then holds twice the buffer
+    /// for the rest, as long as a stream lasts.
+    async fn of(&self, socket: &TcpStream) -> &Builder<TokioExecutor> {
+        let mut begin = [0; HTTP2_PREFACE.len()];
+        match socket.peek(&mut begin).await {
+            Ok(count) if !HTTP2_PREFACE.starts_with(&begin[..count]) => &self.http1,
+            _ => &self.either,
+        }
+    }
+}
+
+fn builder(limits: &Server) -> Builder<TokioExecutor> {
     let mut protocols = Builder::new(TokioExecutor::new());
     // Heads are timed here, since hyper would time the silence between requests with them.
     let head_bytes = usize::try_from(limits.header_bytes_max).unwrap_or(usize::MAX);
@@ -74,10 +98,16 @@ impl<S: Sync> FromRequestParts<S> for Stall {
 pub(crate) async fn serve(
     socket: TcpStream,
     router: Router,
-    protocols: &Builder<TokioExecutor>,
+    protocols: &Protocols,
     limits: &Server,
     shutdown: &CancellationToken,
 ) {
+    let begun = tokio::select! {
+        biased;
+        () = shutdown.cancelled() => return,
+        begun = tokio::time::timeout(limits.idle_timeout, protocols.of(&socket)) => begun,
+    };
+    let Ok(protocol) = begun else { return };
     let (progress, patience) = (Arc::new(Progress::new()), Patience::new(limits, FAREWELL));
     let stall = Stall::default();
     let service = service_fn(|request: hyper::Request<Incoming>| {
@@ -98,7 +128,7 @@ pub(crate) async fn serve(
         }
     });
     let io = TokioIo::new(Socket::new(socket, limits.write_timeout + FAREWELL, Arc::clone(&progress)));
-    let mut connection = pin!(protocols.serve_connection(io, service));
+    let mut connection = pin!(protocol.serve_connection(io, service));
     let mut is_closing = false;
     loop {
         let look = if is_closing { CLOSING } else { patience.look_interval() };

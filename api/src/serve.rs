@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::connection;
+use crate::connection::{self, Protocols};
 
 /// How long requests may take to finish once the server stops. Streams end themselves at once, on the same token.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ const ACCEPT_RETRY_WAIT: Duration = Duration::from_millis(100);
 /// Serves until `shutdown` is cancelled (the token of the router's state), then stops accepting and lets requests finish, for
 /// ten seconds at most: whoever is connected then is cut off.
 pub async fn serve(listener: TcpListener, router: Router, limits: Arc<Server>, shutdown: CancellationToken) {
-    let protocols = Arc::new(connection::protocols(&limits));
+    let protocols = Arc::new(Protocols::new(&limits));
     let places = Arc::new(Semaphore::new(usize::try_from(limits.max_connections).unwrap_or(Semaphore::MAX_PERMITS)));
     let (connections, cut) = (TaskTracker::new(), CancellationToken::new());
     loop {

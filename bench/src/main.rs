@@ -1,6 +1,6 @@
 //! What Baton reaches beside what this machine can do, measured in the same run. `cargo run --release -p baton-bench` is all.
 //!
-//! - [`scenarios`]: what is measured, one file each. [`report`]: the tables and the JSON.
+//! - [`scenarios`]: what is measured, one file each. [`report`]: the tables and the JSON. [`plot`]: the picture.
 //! - [`stage`]: the cluster and its databases. [`product`]: the processes. [`limits`]: the physical limits.
 //! - [`load`] and [`follow`]: the clients. [`writer`] and [`queue`]: logs and runs that are made by SQL.
 //! - [`samples`]: from completions to figures. [`cpu`]: who used the machine.
@@ -14,6 +14,7 @@ mod cpu;
 mod follow;
 mod limits;
 mod load;
+mod plot;
 mod product;
 mod queue;
 mod report;
@@ -102,9 +103,12 @@ async fn measure(plan: Plan, scenarios: &[Scenario]) -> Result<()> {
     let stage = Stage::set_up().await?;
     let (facts, repetitions) = (stage.facts().await?, Repetitions { rounds: plan.rounds, seconds: plan.seconds });
     print!("{}", report::head(&facts, repetitions));
+    let mut all = Vec::new();
     for scenario in scenarios {
         let findings = scenario.run(&stage, plan).await?;
         report::publish(&findings, &facts, repetitions, &stage.folder.join(format!("{}.json", scenario.name())))?;
+        all.push(findings);
     }
+    plot::targets(&all, &stage.folder.join("targets.svg"))?;
     stage.tear_down()
 }

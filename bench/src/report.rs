@@ -139,6 +139,16 @@ impl Findings {
     }
 }
 
+impl Seen {
+    /// How many times better than the bound; below one the target is missed.
+    pub(crate) fn advantage(self, bound: Bound) -> f64 {
+        match bound {
+            Bound::AtMost(most) => most / self.value,
+            Bound::AtLeast(least) => self.value / least,
+        }
+    }
+}
+
 impl Target {
     /// Whether the median of the calm rounds is within the bound. None without a calm round.
     fn is_met(&self) -> Option<bool> {

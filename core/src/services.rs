@@ -56,7 +56,7 @@ impl Services {
         let submissions = Submissions::start(pool.clone());
         let notifier = ways.as_ref().map_or_else(Notifier::off, |ways| Notifier::start(&ways.notify));
         let (key_ttl, agents) = (KeyTtl(config.idempotency.ttl), Arc::new(agents));
-        let follow = Follow::new(Log::Database(pool.clone()), Hub::start(pool.clone(), ways), config.stream.max_lag);
+        let follow = Follow::new(Log::apart(&pool), Hub::start(pool.clone(), ways), config.stream.max_lag);
         Ok(Self {
             sessions: SessionService {
                 pool: pool.clone(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use baton_core::Error;
 use baton_core::agents::AgentDefinition;
 use baton_core::execution::Pinned;
 use baton_core::models::{Policies, Policy};
@@ -22,9 +23,9 @@ pub(crate) struct Choice {
 }
 
 impl Choices {
-    pub(crate) fn new(policies: &Policies) -> Self {
-        let choice = |policy: &Policy| Choice { policy: Arc::new(policy.clone()), provider: provider_of(policy) };
-        Self(policies.all().map(choice).collect())
+    pub(crate) fn new(policies: &Policies) -> Result<Self, Error> {
+        let choice = |policy: &Policy| Ok(Choice { policy: Arc::new(policy.clone()), provider: provider_of(policy)? });
+        policies.all().map(choice).collect::<Result<_, _>>().map(Self)
     }
 
     /// A run that has asked one model asks no other: what that one gave to be handed back, another does not understand. Another

@@ -9,7 +9,7 @@ mod view;
 
 pub use catalogue::{Catalogue, LoadError};
 pub use definition::AgentDefinition;
-pub use script::{Fault, Script, ScriptCall, ScriptTurn, Template};
+pub use script::{Fault, Pattern, Script, ScriptCall, ScriptTurn, Template};
 pub use service::AgentService;
 pub use store::Versions;
 pub use view::AgentView;

@@ -1,6 +1,8 @@
 //! The script of an agent: what the built-in model `scripted` says. The player is the worker's; the file is checked here.
 
-use regex::Regex;
+use std::fmt;
+
+use regex::{Captures, Regex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -11,11 +13,50 @@ use crate::events::{Stop, TokenUsage};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
-    /// An unanchored pattern of the `regex` crate, against the text of the run's user message.
-    pub r#match: String,
+    /// Unanchored, against the text of the run's user message.
+    pub r#match: Pattern,
     /// The turn played is the number of turns that the model has completed in this run.
     #[serde(default)]
     pub turn: Vec<ScriptTurn>,
+}
+
+/// A pattern of the `regex` crate, compiled once for all runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct Pattern {
+    text: String,
+    /// None: the text is no pattern, which is a problem of its file.
+    regex: Option<Regex>,
+}
+
+impl Pattern {
+    pub fn captures<'t>(&self, text: &'t str) -> Option<Captures<'t>> {
+        self.regex.as_ref()?.captures(text)
+    }
+}
+
+impl From<String> for Pattern {
+    fn from(text: String) -> Self {
+        Self { regex: Regex::new(&text).ok(), text }
+    }
+}
+
+impl From<Pattern> for String {
+    fn from(pattern: Pattern) -> Self {
+        pattern.text
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -78,13 +119,11 @@ impl Script {
     pub(super) fn problems(&self, index: usize) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut problem = |path: String, message: String| problems.push(Problem { path, message });
-        let captures: Vec<String> = match Regex::new(&self.r#match) {
-            Ok(pattern) => pattern.capture_names().flatten().map(str::to_owned).collect(),
-            Err(_) => {
-                problem(format!("/script/{index}/match"), "a regular expression".into());
-                return problems;
-            }
+        let Some(regex) = &self.r#match.regex else {
+            problem(format!("/script/{index}/match"), "a regular expression".into());
+            return problems;
         };
+        let captures: Vec<String> = regex.capture_names().flatten().map(str::to_owned).collect();
         for (turn_index, turn) in self.turn.iter().enumerate() {
             for text in turn.texts() {
                 for name in Template::names(text) {

@@ -8,7 +8,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures::Stream;
-use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -52,17 +51,13 @@ impl std::fmt::Debug for Followed {
 pub(crate) struct Follow {
     log: Log,
     hub: Hub,
-    /// A thousand clients that return after a deploy must not exhaust the pool: so many pages are read at once.
-    replays: Arc<Semaphore>,
     /// Events that a stream which was up to date may fall behind.
     max_lag: u32,
 }
 
-const REPLAYS_MAX: usize = 4;
-
 impl Follow {
     pub(crate) fn new(log: Log, hub: Hub, max_lag: u32) -> Self {
-        Self { log, hub, replays: Arc::new(Semaphore::new(REPLAYS_MAX)), max_lag }
+        Self { log, hub, max_lag }
     }
 
     pub(crate) async fn ready(&self) {
@@ -155,7 +150,6 @@ impl Follow {
     }
 
     async fn read(self, feed: Arc<Feed>, cursor: i64) -> Result<ReplayPage, Error> {
-        let _permit = self.replays.acquire().await.map_err(Error::internal)?;
         let page = self.log.read_after(feed.session_id(), cursor).await?;
         let frames = page.events.iter().map(|event| frame::persisted(feed.session_id(), event)).collect();
         Ok(ReplayPage { frames, is_last: page.is_last })

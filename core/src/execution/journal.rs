@@ -14,7 +14,7 @@ use time::format_description::well_known::Rfc3339;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-use crate::db::{self, OwnConnection};
+use crate::db::{self, OwnConnections};
 use crate::error::Error;
 use crate::error::chain;
 use crate::events::Event;
@@ -121,7 +121,7 @@ impl Journal {
         let waiting = Waiting::new(receiver);
         let statements = Statements { pool, notifier, faults };
         for _ in 0..WRITERS {
-            let connection = OwnConnection::new(PgConnectOptions::clone(&statements.pool.connect_options()));
+            let connection = OwnConnections::one(PgConnectOptions::clone(&statements.pool.connect_options()));
             tokio::spawn(Writer { connection, statements: statements.clone() }.run(waiting.clone()));
         }
         Self { members, statements }
@@ -195,7 +195,7 @@ fn joins(batch: &[Member], next: &Member) -> bool {
 type Answers = HashMap<Uuid, Result<i64, WriteError>>;
 
 struct Writer {
-    connection: OwnConnection,
+    connection: OwnConnections,
     statements: Statements,
 }
 

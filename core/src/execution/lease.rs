@@ -6,7 +6,7 @@ use sqlx::postgres::PgConnectOptions;
 use uuid::Uuid;
 
 use crate::config::Slots;
-use crate::db::{self, Lent, OwnConnection};
+use crate::db::{self, Lent, OwnConnections};
 use crate::error::Error;
 
 /// Proof of ownership of one run, from one claim. Every write of an execution names it, and only a claim makes one.
@@ -78,12 +78,12 @@ const ANSWER_PART: u32 = 4;
 #[derive(Debug, Clone)]
 pub struct Workers {
     lease: Duration,
-    connection: OwnConnection,
+    connection: OwnConnections,
 }
 
 impl Workers {
     pub fn new(options: PgConnectOptions, lease: Duration) -> Self {
-        Self { lease, connection: OwnConnection::new(options) }
+        Self { lease, connection: OwnConnections::one(options) }
     }
 
     /// # Errors

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rust_decimal::Decimal;
-use url::Url;
-
 use crate::config::{self, Config, ProviderKind};
 use crate::models::SCRIPTED;
 use crate::models::prices::Prices;
+use crate::outbound::{self, Reach};
 use crate::runs::COST_USD_SCALE_MAX;
 
 /// An answer of fewer tokens is not worth asking for.
@@ -48,10 +47,10 @@ pub struct Policy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     pub kind: ProviderKind,
-    pub base_url: Url,
+    /// Its reach comes from the configuration, and from nowhere else.
+    pub base: outbound::Endpoint,
     /// The name of the variable that holds its key.
     pub api_key_env: Option<String>,
-    pub private_endpoint: bool,
 }
 
 /// Policies by name. Cheap to clone.
@@ -127,16 +126,14 @@ fn endpoint(name: &str, provider: &config::Provider, problems: &mut Vec<String>)
     };
     require(is_name(name), "", NAME_FORM);
     require(name != SCRIPTED, "", "`scripted` is built in");
-    let base_url = Url::parse(&provider.base_url).ok().filter(is_base);
-    require(base_url.is_some(), ".base_url", "an http or https address with a host, and without user, query and fragment");
+    let reach = if provider.private_endpoint { Reach::Private } else { Reach::Public };
+    let base = outbound::Endpoint::parse(&provider.base_url, reach);
+    if let Err(wrong) = &base {
+        require(false, ".base_url", &wrong.to_string());
+    }
     let names_variable = provider.api_key_env.as_ref().is_none_or(|variable| is_variable(variable));
     require(names_variable, ".api_key_env", "the name of a variable, not the key");
-    Some(Endpoint {
-        kind: provider.kind,
-        base_url: base_url?,
-        api_key_env: provider.api_key_env.clone(),
-        private_endpoint: provider.private_endpoint,
-    })
+    Some(Endpoint { kind: provider.kind, base: base.ok()?, api_key_env: provider.api_key_env.clone() })
 }
 
 fn check(name: &str, model: &config::Model, problems: &mut Vec<String>) {
@@ -179,11 +176,6 @@ fn is_variable(name: &str) -> bool {
     !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && !name.starts_with(|first: char| first.is_ascii_digit())
-}
-
-fn is_base(url: &Url) -> bool {
-    let is_bare = url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
-    matches!(url.scheme(), "http" | "https") && url.has_host() && is_bare
 }
 
 #[cfg(test)]

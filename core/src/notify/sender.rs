@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::db::{self, OwnConnection};
+use crate::db::{self, OwnConnections};
 use crate::error::chain;
 use crate::notify::live::{Delta, LiveBuffer};
 use crate::notify::{Channel, PAYLOAD_BYTES_MAX};
@@ -73,7 +73,7 @@ impl Notifier {
         let options = options.clone().options([("synchronous_commit", "off")]);
         tokio::spawn(
             Sending {
-                connection: OwnConnection::new(options),
+                connection: OwnConnections::one(options),
                 messages: receiver,
                 hints: Payloads::default(),
                 live: LiveBuffer::default(),
@@ -113,7 +113,7 @@ impl Notifier {
 }
 
 struct Sending {
-    connection: OwnConnection,
+    connection: OwnConnections,
     messages: mpsc::Receiver<Message>,
     hints: Payloads,
     live: LiveBuffer,

@@ -10,7 +10,7 @@ use crate::policy::tool_name::{TOOL_NAME, is_tool_name};
 use crate::tools::SideEffect;
 
 /// Decisions that an agent adds to those of its profile. An `allow` here changes nothing: the stricter layer wins.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AgentPolicy {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

@@ -1,8 +1,8 @@
 //! The profiles that this process has loaded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Problem;
 use crate::policy::agent::AgentPolicy;
@@ -23,11 +23,16 @@ pub enum ProfileError {
     Problems(Vec<String>),
 }
 
-/// The profiles, by name.
+/// The profiles, by name. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Profiles {
-    by_name: BTreeMap<String, Arc<Profile>>,
+    by_name: Arc<BTreeMap<String, Arc<Profile>>>,
+    /// The policies that were asked for, which every run asks for again: the version of one is a hash of all that decides.
+    policies: Arc<Mutex<Policies>>,
 }
+
+/// By the profile's name and what the agent adds.
+type Policies = HashMap<(String, AgentPolicy), Arc<Policy>>;
 
 impl Profiles {
     /// The built-in profile and those of a folder, one of which may take the place of the built-in one.
@@ -39,14 +44,25 @@ impl Profiles {
         let mut problems = Vec::new();
         let mut by_name = parse(vec![(DEFAULT_FILE.into(), DEFAULT.into())], &mut problems);
         by_name.append(&mut parse(files, &mut problems));
-        if problems.is_empty() { Ok(Self { by_name }) } else { Err(ProfileError::Problems(problems)) }
+        if problems.is_empty() {
+            Ok(Self { by_name: Arc::new(by_name), policies: Arc::default() })
+        } else {
+            Err(ProfileError::Problems(problems))
+        }
     }
 
     /// The policy of an agent. None where its profile is not loaded; what cannot be decided is not allowed.
-    pub fn policy_of(&self, profile_name: &str, agent: &AgentPolicy) -> Option<Policy> {
+    pub fn policy_of(&self, profile_name: &str, agent: &AgentPolicy) -> Option<Arc<Policy>> {
+        let asked = (profile_name.to_owned(), agent.clone());
+        let mut policies = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(policy) = policies.get(&asked) {
+            return Some(Arc::clone(policy));
+        }
         let profile = self.by_name.get(profile_name)?;
         // An agent without a canonical text was never stored, so that no run can ask.
-        Policy::new(Arc::clone(profile), agent.clone()).ok()
+        let policy = Arc::new(Policy::new(Arc::clone(profile), agent.clone()).ok()?);
+        policies.insert(asked, Arc::clone(&policy));
+        Some(policy)
     }
 
     pub fn holds(&self, profile_name: &str) -> bool {

@@ -1,6 +1,7 @@
 //! The layers together, and the gates that they are for.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -33,7 +34,7 @@ fn load(files: &[&str]) -> Result<Profiles, String> {
     Profiles::load(Some(folder.path())).map_err(|error| error.to_string())
 }
 
-fn policy(text: &str, agent: &AgentPolicy) -> Policy {
+fn policy(text: &str, agent: &AgentPolicy) -> Arc<Policy> {
     let profiles = load(&[text]).unwrap();
     let name = Profile::parse(text).unwrap().name;
     profiles.policy_of(&name, agent).unwrap()

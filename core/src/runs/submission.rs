@@ -64,10 +64,8 @@ pub(super) async fn submit(database: impl PgExecutor<'_>, new: &NewRun) -> Resul
             FROM sessions s
             WHERE s.id = $1::uuid AND s.tenant_id = $2::text AND s.principal_id = $3::text AND s.status = 'ACTIVE'
               -- The lock is a write: a key that is known already is answered without one.
-              AND ($18::text IS NULL OR NOT EXISTS (
-                SELECT 1 FROM idempotency_keys k
-                WHERE k.tenant_id = $2::text AND k.principal_id = $3::text AND k.key = $18::text
-              ))
+              AND (SELECT k.key FROM idempotency_keys k
+                   WHERE k.tenant_id = $2::text AND k.principal_id = $3::text AND k.key = $18::text) IS NULL
             FOR NO KEY UPDATE
         ), key AS (
             -- Session before key, everywhere. A concurrent request with this key is waited for.
@@ -156,10 +154,10 @@ pub(super) async fn submit_together(database: impl PgExecutor<'_>, new: &[Arc<Ne
             SELECT s.id, n.run_id
             FROM new n JOIN sessions s ON s.id = n.session_id
             WHERE s.tenant_id = n.tenant_id AND s.principal_id = n.principal_id AND s.status = 'ACTIVE'
-              AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.session_id = s.id AND r.finished_at IS NULL)
-              AND (n.key IS NULL OR NOT EXISTS (
-                SELECT 1 FROM idempotency_keys k WHERE k.tenant_id = n.tenant_id AND k.principal_id = n.principal_id AND k.key = n.key
-              ))
+              -- Each is one probe of a unique index. NOT EXISTS could be planned as a hash of the whole table, which grows.
+              AND (SELECT r.id FROM runs r WHERE r.session_id = s.id AND r.finished_at IS NULL) IS NULL
+              AND (SELECT k.key FROM idempotency_keys k
+                   WHERE k.tenant_id = n.tenant_id AND k.principal_id = n.principal_id AND k.key = n.key) IS NULL
             -- By id, as everybody who holds several. One that somebody holds would keep all the others waiting.
             ORDER BY s.id FOR NO KEY UPDATE OF s SKIP LOCKED
         ), key AS (

@@ -13,7 +13,7 @@ use sqlx::postgres::PgConnectOptions;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-use crate::db::{self, OwnConnection};
+use crate::db::{self, OwnConnections};
 use crate::error::chain;
 use crate::gather::Waiting;
 use crate::runs::submission::{self, NewRun, Submission};
@@ -59,7 +59,7 @@ impl Submissions {
         let options = PgConnectOptions::clone(&pool.connect_options());
         let options = options.application_name(APPLICATION_NAME).options([("lock_timeout", LOCK_TIMEOUT)]);
         for _ in 0..WRITERS {
-            let writer = Writer { connection: OwnConnection::new(options.clone()) };
+            let writer = Writer { connection: OwnConnections::one(options.clone()) };
             tokio::spawn(writer.run(waiting.clone()));
         }
         Self { members, pool }
@@ -88,7 +88,7 @@ fn joins(batch: &[Member], next: &Member) -> bool {
 }
 
 struct Writer {
-    connection: OwnConnection,
+    connection: OwnConnections,
 }
 
 impl Writer {

@@ -60,7 +60,7 @@ pub struct OnBehalf {
     pub agent: Arc<AgentDefinition>,
     pub agent_version: String,
     /// None: the agent names a profile that this process does not have, and may do nothing.
-    pub policy: Option<Policy>,
+    pub policy: Option<Arc<Policy>>,
 }
 
 /// One call, as far as its run has come with it.
@@ -151,11 +151,11 @@ impl Pipeline {
         let approval = before.and_then(|before| before.approval.as_ref());
         let is_denied = |approval: &ApprovedFor| approval.status == ApprovalStatus::Denied || said == Some(PersonsDecision::Deny);
         if approval.is_some_and(is_denied) {
-            return Ok(denied(before.cloned(), ReasonCode::ApprovalDenied, on_behalf.policy.as_ref(), None));
+            return Ok(denied(before.cloned(), ReasonCode::ApprovalDenied, on_behalf.policy.as_deref(), None));
         }
         let failed = |reason, void| match approval {
             // What a person had approved does not fail for a change of ours: the approval is void.
-            Some(_) => denied(before.cloned(), ReasonCode::ApprovalInvalidated, on_behalf.policy.as_ref(), Some(void)),
+            Some(_) => denied(before.cloned(), ReasonCode::ApprovalInvalidated, on_behalf.policy.as_deref(), Some(void)),
             None => Assessment::Failed { reason },
         };
 
@@ -170,7 +170,7 @@ impl Pipeline {
         if !entry.spec().required_scopes.iter().all(|scope| on_behalf.principal.scopes.contains(scope)) {
             return Ok(match approval {
                 Some(_) => failed(ReasonCode::AuthorizationError, Void::ScopesChanged),
-                None => denied(None, ReasonCode::AuthorizationError, on_behalf.policy.as_ref(), None),
+                None => denied(None, ReasonCode::AuthorizationError, on_behalf.policy.as_deref(), None),
             });
         }
         self.faults.hit(Point::ScopesChecked).await?; // 3
@@ -184,7 +184,12 @@ impl Pipeline {
         match (before, approval) {
             (Some(before), Some(approval)) => {
                 if let Some(void) = revalidate::void(before, approval, &invocation, on_behalf) {
-                    return Ok(denied(Some(invocation), ReasonCode::ApprovalInvalidated, on_behalf.policy.as_ref(), Some(void)));
+                    return Ok(denied(
+                        Some(invocation),
+                        ReasonCode::ApprovalInvalidated,
+                        on_behalf.policy.as_deref(),
+                        Some(void),
+                    ));
                 }
             }
             // Nobody was asked; but the tool is given what the row has, and that must be what the model has asked for.

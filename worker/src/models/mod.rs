@@ -12,7 +12,6 @@ mod openai_chat;
 mod openai_responses;
 mod outgoing;
 mod reading;
-#[cfg_attr(not(test), expect(dead_code, reason = "made from the configuration of models, which is not read yet"))]
 mod remote;
 mod scripted;
 mod sse;
@@ -25,12 +24,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::Code;
+use baton_core::{Code, Error};
 use baton_core::agents::AgentDefinition;
 use baton_core::content::ContentBlock;
 use baton_core::events::{Stop, TokenUsage};
 use baton_core::execution::Message;
-use baton_core::models::Policy;
+use baton_core::models::{Policy, key_of};
+use baton_core::outbound::Client;
 use baton_core::tools::ToolSpec;
 use futures::Stream;
 
@@ -160,12 +160,24 @@ pub(crate) trait ModelProvider: std::fmt::Debug + Send + Sync {
     }
 }
 
-/// Who answers under a policy. None: nobody in this process.
-pub(crate) fn provider_of(policy: &Policy) -> Option<Arc<dyn ModelProvider>> {
-    match policy.endpoint {
-        None => Some(Arc::new(scripted::Scripted)),
-        Some(_) => None,
+/// Who answers under a policy. None: nobody in this process, which has no key for it.
+///
+/// # Errors
+/// `Internal` where the machine has no random numbers or no TLS.
+pub(crate) fn provider_of(policy: &Policy) -> Result<Option<Arc<dyn ModelProvider>>, Error> {
+    let Some(endpoint) = &policy.endpoint else { return Ok(Some(Arc::new(scripted::Scripted))) };
+    let key = key_of(endpoint, |name| std::env::var(name).ok());
+    if endpoint.api_key_env.is_some() && key.is_none() {
+        return Ok(None);
     }
+    Ok(Some(Arc::new(remote::Remote {
+        kind: endpoint.kind,
+        base: endpoint.base.clone(),
+        key,
+        model: policy.model.clone(),
+        temperature: policy.temperature,
+        client: Client::new(endpoint.base.reach()).map_err(Error::internal)?,
+    })))
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use baton_core::config::ProviderKind;
+use baton_core::outbound::{Client, Endpoint};
 use futures::StreamExt;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
@@ -20,33 +22,20 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Once the model has stopped, only its usage can follow; some servers leave the connection open instead.
 const USAGE_WAIT: Duration = Duration::from_secs(5);
 
-/// How a provider is spoken to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ProviderKind {
-    OpenaiChat,
-    OpenaiResponses,
-    Anthropic,
-}
-
 /// A model of a provider.
 #[derive(Debug)]
 pub(crate) struct Remote {
     pub(crate) kind: ProviderKind,
-    /// As the provider documents it: with `/v1` for the OpenAI family, without for Anthropic.
-    pub(crate) base_url: Url,
+    pub(crate) base: Endpoint,
     pub(crate) key: Option<SecretString>,
     pub(crate) model: String,
     pub(crate) temperature: Option<f64>,
-    pub(crate) client: reqwest::Client,
+    pub(crate) client: Client,
 }
 
 impl ModelProvider for Remote {
     fn name(&self) -> &'static str {
-        match self.kind {
-            ProviderKind::OpenaiChat => "openai_chat",
-            ProviderKind::OpenaiResponses => "openai_responses",
-            ProviderKind::Anthropic => "anthropic",
-        }
+        self.kind.as_str()
     }
 
     fn answer(&self, request: ModelRequest) -> ModelStream {
@@ -90,11 +79,11 @@ impl Remote {
         let path = match self.kind {
             ProviderKind::OpenaiChat => "chat/completions",
             ProviderKind::OpenaiResponses => "responses",
+            // Anthropic documents its address without the version, which people write there all the same.
+            ProviderKind::Anthropic if self.base.below("").path().trim_end_matches('/').ends_with("/v1") => "messages",
             ProviderKind::Anthropic => "v1/messages",
         };
-        let mut url = self.base_url.clone();
-        url.set_path(&format!("{}/{path}", url.path().trim_end_matches('/')));
-        url
+        self.base.below(path)
     }
 
     /// The key, never to be shown, and what else the provider wants in front of a request.
@@ -119,7 +108,7 @@ impl Remote {
     /// What the provider is asked. Pure: the same request is the same body, byte for byte.
     pub(super) fn body(&self, request: &ModelRequest, names: &ToolNames) -> Value {
         let mut body = match self.kind {
-            ProviderKind::OpenaiChat => openai_chat::body(request, names, openai_chat::output_limit_key(&self.base_url)),
+            ProviderKind::OpenaiChat => openai_chat::body(request, names, openai_chat::output_limit_key(&self.url())),
             ProviderKind::OpenaiResponses => openai_responses::body(request, names),
             ProviderKind::Anthropic => anthropic::body(request, names),
         };

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use baton_core::agents::{Fault, Script, ScriptCall, ScriptTurn, Template};
+use baton_core::agents::{Fault, ScriptCall, ScriptTurn, Template};
 use baton_core::content::text_of;
 use baton_core::events::{Stop, TokenUsage};
 use baton_core::execution::Message;
-use regex::{Captures, Regex};
+use regex::Captures;
 use serde_json::Value;
 
 use crate::models::{Completion, ModelError, ModelEvent, ModelProvider, ModelRequest, ModelStream};
@@ -54,16 +54,12 @@ async fn wait(milliseconds: Option<u64>) {
 fn play(request: &ModelRequest) -> Result<(ScriptTurn, Vec<ModelEvent>), String> {
     let agent = &request.agent;
     let input = text_of(&request.input);
-    let played = agent.script.iter().find_map(|script: &Script| {
-        // The file's patterns compiled when it was loaded.
-        let pattern = Regex::new(&script.r#match).ok()?;
-        pattern.is_match(&input).then_some((script, pattern))
-    });
-    let (script, pattern) = played.ok_or_else(|| format!("no [[script]] of agent `{}` matches", agent.id))?;
+    let played = agent.script.iter().find_map(|script| Some((script, script.r#match.captures(&input)?)));
+    let (script, captures) = played.ok_or_else(|| format!("no [[script]] of agent `{}` matches", agent.id))?;
     let turn = usize::try_from(request.turn).ok().and_then(|turn| script.turn.get(turn));
     let turn = turn
         .ok_or_else(|| format!("the [[script]] `{}` of agent `{}` has no further [[script.turn]]", script.r#match, agent.id))?;
-    let values = Values { captures: pattern.captures(&input), input: &input, messages: &request.messages };
+    let values = Values { captures, input: &input, messages: &request.messages };
     let spoiled = turn.fault.filter(|_| turn.fault_times.is_none_or(|times| request.attempt <= times));
     Ok((turn.clone(), events(turn, spoiled, request.step, &values)))
 }
@@ -128,7 +124,7 @@ fn estimate(messages: &[Message], text: &str) -> TokenUsage {
 
 /// What placeholders stand for.
 struct Values<'a> {
-    captures: Option<Captures<'a>>,
+    captures: Captures<'a>,
     input: &'a str,
     messages: &'a [Message],
 }
@@ -154,7 +150,7 @@ impl Values<'_> {
             Some(field) => self.last_result().map(|result| field_of(&result, field)),
             None if name == "input" => Some(self.input.to_owned()),
             None if name == "answer" => self.last_answer(),
-            None => self.captures.as_ref()?.name(name).map(|capture| capture.as_str().to_owned()),
+            None => self.captures.name(name).map(|capture| capture.as_str().to_owned()),
         }
     }
 

@@ -15,23 +15,28 @@ use serde_json::json;
 
 use super::outgoing::Outgoing;
 use super::reading::Reading;
-use super::remote::{ProviderKind, Remote};
+use baton_core::config::ProviderKind;
+use baton_core::outbound::{Client, Endpoint, Reach};
+
+use super::remote::Remote;
 use super::tool_names::ToolNames;
 use super::*;
 
 const KINDS: [ProviderKind; 3] = [ProviderKind::OpenaiChat, ProviderKind::OpenaiResponses, ProviderKind::Anthropic];
 
 /// Making one reads the machine's certificates, which takes longer than a test.
-static CLIENT: LazyLock<reqwest::Client> = LazyLock::new(|| baton_core::outbound::operator_client().unwrap());
+static CLIENTS: LazyLock<[Client; 2]> = LazyLock::new(|| [Reach::Private, Reach::Public].map(|reach| Client::new(reach).unwrap()));
 
 fn remote(kind: ProviderKind, base_url: &str) -> Remote {
+    let [private, public] = &*CLIENTS;
+    let (reach, client) = if base_url.starts_with("http://127.") { (Reach::Private, private) } else { (Reach::Public, public) };
     Remote {
         kind,
-        base_url: base_url.parse().unwrap(),
+        base: Endpoint::parse(base_url, reach).unwrap(),
         key: Some("secret".into()),
         model: "large".into(),
         temperature: Some(0.5),
-        client: CLIENT.clone(),
+        client: client.clone(),
     }
 }
 

@@ -1,17 +1,16 @@
-//! The one place where a provider is spoken to over HTTP. Says nothing of address, headers and bodies to anybody.
+//! The one place where a provider is spoken to over HTTP, through the guard. Says nothing of address, headers and bodies to anybody.
 
 use std::time::Duration;
 
+use baton_core::outbound::Client;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, Request};
 use url::Url;
 
 use crate::models::ModelError;
-
-/// Longest wait for the beginning of an answer. Servers that queue requests answer with a status first, or not at all.
-const REPLY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Of a refusal only so much is read, and waited for so long.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
@@ -29,18 +28,16 @@ pub(super) struct Reply {
     pub(super) body: BoxStream<'static, Result<Bytes, Broken>>,
 }
 
-pub(super) async fn post(client: reqwest::Client, url: Url, headers: HeaderMap, body: Vec<u8>) -> Result<Reply, ModelError> {
-    let request = client
-        .post(url)
-        .headers(headers)
-        .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
-        .header(ACCEPT, HeaderValue::from_static("text/event-stream"))
-        .body(body);
-    let reply = match tokio::time::timeout(REPLY_TIMEOUT, request.send()).await {
-        Ok(Ok(reply)) => reply,
-        Ok(Err(error)) if error.is_builder() => return Err(ModelError::Permanent),
-        Ok(Err(_)) | Err(_) => return Err(ModelError::Transient),
-    };
+pub(super) async fn post(client: Client, url: Url, headers: HeaderMap, body: Vec<u8>) -> Result<Reply, ModelError> {
+    let mut request = Request::new(Method::POST, url);
+    *request.headers_mut() = headers;
+    request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    *request.body_mut() = Some(body.into());
+    let reply = client.send(request).await.map_err(|error| {
+        tracing::warn!(%error, "a provider was not reached");
+        if error.is_retryable() { ModelError::Transient } else { ModelError::Permanent }
+    })?;
     Ok(Reply {
         status: reply.status().as_u16(),
         headers: reply.headers().clone(),

@@ -47,7 +47,7 @@ fn policies_name_providers_models_and_prices() {
     let written = [prices.input, prices.cached_input, prices.cache_write_input, prices.output].map(|price| price.to_string());
     assert_eq!(written, ["0.15", "0.075", "0.15", "0.6"], "as they were written");
     let endpoint = fast.endpoint.as_ref().unwrap();
-    assert_eq!((endpoint.kind, endpoint.private_endpoint), (ProviderKind::OpenaiResponses, false));
+    assert_eq!((endpoint.kind, endpoint.base.reach()), (ProviderKind::OpenaiResponses, Reach::Public));
     assert_eq!((policies.get("mine").unwrap().max_output_tokens, policies.is_priced("mine")), (512, false));
     assert!(policies.is_priced("priced") && !policies.is_priced("scripted") && !policies.is_priced("no such policy"));
 }
@@ -74,7 +74,7 @@ fn everything_that_is_wrong_is_said_at_once() {
     .unwrap_err();
     for named in [
         "`providers.scripted`: `scripted` is built in",
-        "`providers.scripted.base_url`: an http or https address",
+        "`providers.scripted.base_url`: must hold no user name",
         "`providers.scripted.api_key_env`: the name of a variable",
         "`models.scripted`: `scripted` is built in",
         "`models.scripted.model`: the model's name",

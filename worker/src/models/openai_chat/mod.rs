@@ -14,8 +14,8 @@ use crate::models::{ModelRequest, json};
 pub(super) use reader::ChatReader;
 
 /// OpenAI's own models refuse the old name of the output's limit, which is the only one that many others know.
-pub(super) fn output_limit_key(base_url: &Url) -> &'static str {
-    let host = base_url.host_str().unwrap_or_default();
+pub(super) fn output_limit_key(url: &Url) -> &'static str {
+    let host = url.host_str().unwrap_or_default();
     let is_openai = ["openai.com", "openai.azure.com"]
         .iter()
         .any(|domain| host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
