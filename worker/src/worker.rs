@@ -86,7 +86,7 @@ impl Worker {
             versions: Versions::new(pool.clone()),
             replay: Replay::new(pool.clone(), config.execution.history_tokens),
             pipeline,
-            choices: Choices::new(&Policies::new(config).map_err(Error::internal)?),
+            choices: Choices::new(&Policies::new(config).map_err(Error::internal)?)?,
             offers: Offers::default(),
             question_ttl: config.execution.question_ttl,
             pool: pool.clone(),

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rust_decimal::Decimal;
 use crate::config::{self, Config, ProviderKind};
 use crate::models::SCRIPTED;
 use crate::models::prices::Prices;
 use crate::outbound::{self, Reach};
 use crate::runs::COST_USD_SCALE_MAX;
+use rust_decimal::Decimal;
 
 /// An answer of fewer tokens is not worth asking for.
 pub const OUTPUT_TOKENS_MIN: u32 = 256;

@@ -24,7 +24,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::{Code, Error};
 use baton_core::agents::AgentDefinition;
 use baton_core::content::ContentBlock;
 use baton_core::events::{Stop, TokenUsage};
@@ -32,6 +31,7 @@ use baton_core::execution::Message;
 use baton_core::models::{Policy, key_of};
 use baton_core::outbound::Client;
 use baton_core::tools::ToolSpec;
+use baton_core::{Code, Error};
 use futures::Stream;
 
 pub(crate) use assemble::{Assembler, Turn};

@@ -25,7 +25,8 @@ use super::*;
 const KINDS: [ProviderKind; 3] = [ProviderKind::OpenaiChat, ProviderKind::OpenaiResponses, ProviderKind::Anthropic];
 
 /// Making one reads the machine's certificates, which takes longer than a test.
-static CLIENTS: LazyLock<[Client; 2]> = LazyLock::new(|| [Reach::Private, Reach::Public].map(|reach| Client::new(reach).unwrap()));
+static CLIENTS: LazyLock<[Client; 2]> =
+    LazyLock::new(|| [Reach::Private, Reach::Public].map(|reach| Client::new(reach).unwrap()));
 
 fn remote(kind: ProviderKind, base_url: &str) -> Remote {
     let [private, public] = &*CLIENTS;

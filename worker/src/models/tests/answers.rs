@@ -57,7 +57,7 @@ fn gate_d1_every_provider_says_the_same() {
     }
 }
 
-/// Recorded from the providers' documentation.
+/// Whole answers as the public formats have them, one for each.
 #[test]
 fn gate_d1_fixtures() {
     let usage = |input_tokens, cached, written, output_tokens, reasoning_tokens| {
