@@ -11,7 +11,7 @@ use rust_decimal::Decimal;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Follower, Process, RealApp, TestApp, agents_folder, bodies_of, calls_of, eventually};
+use crate::support::{Follower, Http, Process, RealApp, TestApp, agents_folder, bodies_of, calls_of, eventually};
 
 /// The agent of each, its policy and its provider have one name.
 const FORMATS: [(&str, ProviderKind); 3] =
@@ -210,6 +210,33 @@ async fn gate_d4_no_key_header_or_body_of_a_provider_is_anywhere() {
         assert!(!text.contains(KEY) && !text.contains(SAID), "{place}");
     }
     app.finish().await;
+}
+
+/// `dev` with what a developer has in the environment: an agent that a real model answers for, without a line of configuration.
+#[tokio::test]
+async fn dev_finds_a_provider_and_offers_an_assistant() {
+    let double = ModelDouble::start().await.unwrap();
+    calculate(&double);
+    let folder = tempfile::tempdir().unwrap();
+    let (data, ready, log) = (folder.path().join("data"), folder.path().join("ready"), folder.path().join("log"));
+    let arguments =
+        ["--data-dir", data.to_str().unwrap(), "dev", "--listen", "127.0.0.1:0", "--ready-file", ready.to_str().unwrap()];
+    let host = double.url();
+    let without_others = [("OLLAMA_HOST", host.as_str()), ("OPENAI_API_KEY", ""), ("ANTHROPIC_API_KEY", "")];
+    let dev = Process::agentctl_into(fs::File::create(&log).unwrap(), &arguments, &without_others);
+    let ready: Value = eventually("dev is ready", || async { serde_json::from_slice(&fs::read(&ready).ok()?).ok() }).await;
+    let http = Http::new(ready["url"].as_str().unwrap().to_owned());
+    let run_id = http.start_run_of("assistant", "How much is 12 times 9?").await;
+    let run = eventually("the run has ended", || async {
+        let run = http.run(run_id).await;
+        run["finished_at"].is_string().then_some(run)
+    })
+    .await;
+    assert_eq!(run["status"], "COMPLETED", "{run}");
+    assert_eq!(double.requests().len(), 2);
+    assert_eq!(double.requests()[0].body["model"], "llama3.2");
+    assert!(fs::read_to_string(&log).unwrap().contains("run --agent assistant"), "it says how to talk to it");
+    drop(dev);
 }
 
 /// The API of the test does not offer the agent; the workers that execute it have stored it.

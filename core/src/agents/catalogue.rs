@@ -18,6 +18,10 @@ use crate::toml_folder::{self, FolderError};
 /// The agent that every installation has until it has its own.
 const DEMO: &str = include_str!("../../../agents/demo.toml");
 
+/// The agent that asks the model policy `assistant`, for installations that have one and no agent of that name.
+const ASSISTANT: &str = include_str!("assistant.toml");
+const ASSISTANT_POLICY: &str = "assistant";
+
 /// Why the agents do not load. Every problem of every file at once.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -48,7 +52,11 @@ impl Catalogue {
         profiles: &Profiles,
         policies: &Policies,
     ) -> Result<Self, LoadError> {
-        let definitions = check(read(config.folder.as_deref())?, profiles, policies)?;
+        let mut files = read(config.folder.as_deref())?;
+        if policies.get(ASSISTANT_POLICY).is_some() && !files.iter().any(|(_, text)| is_assistant(text)) {
+            files.push(("the built-in assistant".into(), ASSISTANT.into()));
+        }
+        let definitions = check(files, profiles, policies)?;
         let mut current = BTreeMap::new();
         for definition in definitions {
             let version = freeze(pool, &definition, config.changed_file).await?;
@@ -81,6 +89,10 @@ fn read(folder: Option<&Path>) -> Result<Vec<(String, String)>, FolderError> {
         Some(folder) => toml_folder::read(folder),
         None => Ok(vec![("the built-in demo agent".into(), DEMO.into())]),
     }
+}
+
+fn is_assistant(text: &str) -> bool {
+    AgentDefinition::parse(text).is_ok_and(|definition| definition.id == ASSISTANT_POLICY)
 }
 
 fn check(files: Vec<(String, String)>, profiles: &Profiles, policies: &Policies) -> Result<Vec<AgentDefinition>, LoadError> {
