@@ -103,12 +103,15 @@ async fn measure(plan: Plan, scenarios: &[Scenario]) -> Result<()> {
     let stage = Stage::set_up().await?;
     let (facts, repetitions) = (stage.facts().await?, Repetitions { rounds: plan.rounds, seconds: plan.seconds });
     print!("{}", report::head(&facts, repetitions));
-    let mut all = Vec::new();
     for scenario in scenarios {
         let findings = scenario.run(&stage, plan).await?;
-        report::publish(&findings, &facts, repetitions, &stage.folder.join(format!("{}.json", scenario.name())))?;
-        all.push(findings);
+        report::publish(&findings, &facts, repetitions, &file_of(&stage, scenario))?;
     }
-    plot::targets(&all, &stage.folder.join("targets.svg"))?;
+    let known: Vec<PathBuf> = Scenario::value_variants().iter().map(|scenario| file_of(&stage, scenario)).collect();
+    plot::targets(&known, &stage.folder.join("targets.svg"))?;
     stage.tear_down()
+}
+
+fn file_of(stage: &Stage, scenario: &Scenario) -> PathBuf {
+    stage.folder.join(format!("{}.json", scenario.name()))
 }

@@ -1,11 +1,13 @@
 //! One picture of all targets: how far from its bound each was seen.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use plotters::prelude::*;
+use serde::Deserialize;
 
-use crate::report::{Findings, Target};
+use crate::report::Target;
 
 /// In pixels.
 const WIDTH: u32 = 1_000;
@@ -22,17 +24,28 @@ const BEST: f64 = 30.0;
 const MET: RGBColor = RGBColor(0x2a, 0x7f, 0x4f);
 const MISSED: RGBColor = RGBColor(0xb3, 0x3a, 0x3a);
 
-/// A row for each target that was measured, a dot for each round: filled where the round was calm. Right of one is met.
-pub(crate) fn targets(findings: &[Findings], file: &Path) -> Result<()> {
-    let rows: Vec<(String, &Target)> = findings
-        .iter()
-        .flat_map(|of| of.targets.iter().map(move |target| (format!("{}: {}", of.title, target.claim), target)))
-        .filter(|(_, target)| !target.seen.is_empty())
-        .collect();
+/// As [`crate::report::publish`] has written it.
+#[derive(Debug, Deserialize)]
+struct Published {
+    title: String,
+    targets: Vec<Target>,
+}
+
+/// A row for each target, a dot for each round: filled where the round was calm. Right of one is met. It is drawn of what is
+/// published: a scenario that is measured again takes the place of what it was.
+pub(crate) fn targets(published: &[PathBuf], file: &Path) -> Result<()> {
+    let mut rows = Vec::new();
+    for path in published.iter().filter(|path| path.exists()) {
+        let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        let Published { title, targets } =
+            serde_json::from_slice(&text).with_context(|| format!("reading {}", path.display()))?;
+        rows.extend(targets.into_iter().map(|target| (format!("{title}: {}", target.claim), target)));
+    }
+    rows.retain(|(_, target)| !target.seen.is_empty());
     draw(&rows, file).map_err(|error| anyhow::anyhow!("{error}")).with_context(|| format!("drawing {}", file.display()))
 }
 
-fn draw(rows: &[(String, &Target)], file: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(rows: &[(String, Target)], file: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let height = ROW_HEIGHT * rows.len() as u32 + SCALE_HEIGHT + 2 * MARGIN;
     let area = SVGBackend::new(file, (WIDTH, height)).into_drawing_area();
     area.fill(&WHITE)?;

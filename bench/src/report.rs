@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cpu::{self, Share};
 use crate::samples::Spread;
@@ -35,14 +35,14 @@ pub(crate) struct Sample {
 }
 
 /// A target of performance.md. Only rounds in which nobody else was at work decide: a disturbance hits one of two neighbours.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Target {
     pub(crate) claim: String,
     pub(crate) bound: Bound,
     pub(crate) seen: Vec<Seen>,
 }
 
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Bound {
     AtMost(f64),
@@ -50,7 +50,7 @@ pub(crate) enum Bound {
 }
 
 /// What a target is about, in one round.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Seen {
     pub(crate) value: f64,
     pub(crate) calm: bool,

@@ -13,6 +13,9 @@ use crate::cpu;
 use crate::limits::pgbench::Pgbench;
 use crate::product;
 
+/// Eight workers beside the servers and workers of three databases, each with its pool and a few connections of its own.
+const CONNECTIONS_MAX: u16 = 400;
+
 /// No checkpoint begins inside a measurement: whether one does would be chance. There is one before each round.
 const NO_CHECKPOINT: [&str; 3] =
     ["ALTER SYSTEM SET max_wal_size = '32GB'", "ALTER SYSTEM SET checkpoint_timeout = '1h'", "SELECT pg_reload_conf()"];
@@ -46,7 +49,7 @@ impl Stage {
         let agents = folder.join("agents");
         fs::create_dir_all(&agents).with_context(|| format!("creating {}", agents.display()))?;
         fs::write(agents.join("bench.toml"), AGENT).context("writing the agent")?;
-        let cluster = Cluster::start(&Options::new(&data_dir))?;
+        let cluster = Cluster::start(&Options { max_connections: CONNECTIONS_MAX, ..Options::new(&data_dir) })?;
         let mut session = PgConnection::connect(&cluster.url("postgres")).await?;
         for statement in NO_CHECKPOINT {
             sqlx::query(statement).execute(&mut session).await?;

@@ -1,5 +1,7 @@
 //! Submissions that come at once: stored together, and each answered as if it had been alone.
 
+use std::time::Duration;
+
 use futures::future;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -8,6 +10,7 @@ use uuid::Uuid;
 use crate::support::{Http, RealApp, TestApp, message};
 
 const AT_ONCE: usize = 24;
+const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn submit(http: &Http, session_id: Uuid, key: Option<&str>) -> (StatusCode, Value) {
     let request = http.request(Method::POST, &format!("/v1/sessions/{session_id}/messages")).json(&message("noop"));
@@ -101,4 +104,46 @@ async fn nobody_waits_for_whoever_holds_anothers_session() {
     assert_eq!((status, &body["status"]), (StatusCode::ACCEPTED, &json!("QUEUED")));
     app.work().await;
     app.finish().await;
+}
+
+/// A statement is planned once, most often while there is next to nothing in the tables. Its plan must serve when they are full.
+#[tokio::test]
+async fn what_stands_in_the_way_is_looked_up_and_never_searched_for() {
+    const KEYS: i64 = 20_000;
+    const MORE: i64 = 400;
+    let app = RealApp::start(&[]).await;
+    submit_at_once(&app.http, 6).await; // from the sixth time on the plan is kept
+    // Analysed while it is small, and not again: that would be a reason to plan anew.
+    for statement in ["ANALYZE", "ALTER TABLE idempotency_keys SET (autovacuum_enabled = off)"] {
+        sqlx::query(statement).execute(&app.pool).await.unwrap();
+    }
+    submit_at_once(&app.http, 6).await;
+    let fill = "INSERT INTO idempotency_keys (tenant_id, principal_id, key, request_sha256, run_id, expires_at)
+        SELECT 'other', 'other', n::text, sha256('x'), gen_random_uuid(), now() + interval '1 day' FROM generate_series(1, $1) AS n";
+    sqlx::query(fill).bind(KEYS).execute(&app.pool).await.unwrap();
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        submit_at_once(&app.http, 1).await;
+        // A connection reports what it has done once a second.
+        let seen = "SELECT n_tup_ins, seq_tup_read FROM pg_stat_user_tables WHERE relname = 'idempotency_keys'";
+        let (inserted, searched): (i64, i64) = sqlx::query_as(seen).fetch_one(&app.pool).await.unwrap();
+        assert!(searched < KEYS, "the keys are read from one end to the other: {searched} were read");
+        if inserted >= KEYS + MORE {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{inserted} keys are reported");
+    }
+    sqlx::query("DELETE FROM idempotency_keys WHERE tenant_id = 'other'").execute(&app.pool).await.unwrap(); // they have no runs
+    app.finish().await;
+}
+
+async fn submit_at_once(http: &Http, times: usize) {
+    for _ in 0..times {
+        let sessions = sessions(http, AT_ONCE).await;
+        let key = |session_id: &Uuid| format!("key-of-{session_id}");
+        let keys: Vec<String> = sessions.iter().map(key).collect();
+        let submissions = sessions.iter().zip(&keys).map(|(session_id, key)| submit(http, *session_id, Some(key)));
+        let answers = future::join_all(submissions).await;
+        assert!(answers.iter().all(|(status, _)| *status == StatusCode::ACCEPTED), "{answers:?}");
+    }
 }

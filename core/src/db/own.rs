@@ -26,6 +26,9 @@ struct Shared {
 
 impl OwnConnections {
     pub(crate) fn new(options: PgConnectOptions, most: usize) -> Self {
+        // All that is done here finds its rows by an index. A plan that was made while a table was small, and is kept, would go on
+        // reading it from one end to the other.
+        let options = options.options([("enable_seqscan", "off")]);
         Self(Arc::new(Shared { options, places: Semaphore::new(most), idle: Mutex::default() }))
     }
 
