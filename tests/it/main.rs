@@ -17,6 +17,7 @@ mod browser;
 mod chaos;
 mod clients;
 mod dev;
+mod doctor;
 mod events_append;
 mod events_cut;
 mod events_listen;

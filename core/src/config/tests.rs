@@ -50,7 +50,7 @@ fn what_is_wrong_is_named() {
 fn a_file_adds_providers_and_changes_what_it_names_of_those_built_in() {
     let config = load(
         "[providers.openai]\nbase_url = \"https://proxy.example/v1\"\n\
-         [providers.local]\nkind = \"openai_chat\"\nbase_url = \"http://127.0.0.1:8000/v1\"\n\
+         [providers.local]\nkind = \"openai_chat\"\nbase_url = \"http://127.0.0.1:8000/v1\"\nprivate_endpoint = true\n\
          [models.fast]\nprovider = \"local\"\nmodel = \"m\"\nprices = { input = 0.1, output = \"0.2\" }",
     )
     .unwrap();
