@@ -124,6 +124,7 @@ impl Client {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the bench is a client of ours and calls nobody else")]
 pub(crate) async fn connect<B>(address: SocketAddr) -> Result<SendRequest<B>>
 where
     B: hyper::body::Body<Data = Bytes, Error = Infallible> + Send + 'static,

@@ -63,6 +63,8 @@ pub(crate) enum Command {
     /// Bring the database's schema up to this version
     #[command(arg = no_views())]
     Migrate(Migrate),
+    /// Look whether everything is there that Baton needs, and say what to do
+    Doctor,
     /// Print the OpenAPI document of the HTTP API
     #[command(arg = no_views())]
     Openapi,

@@ -38,6 +38,7 @@ async fn dispatch(args: Args) -> Result<(), Failure> {
         Command::Api(api) => commands::api::run(&global, api).await,
         Command::Worker(worker) => commands::worker::run(&global, worker).await,
         Command::Migrate(migrate) => commands::migrate::run(&global, migrate).await,
+        Command::Doctor => commands::doctor::run(&global).await,
         Command::Openapi => commands::openapi::run(),
         Command::Run(run) => commands::run::run(&global, run).await,
         Command::Sessions(SessionsCommand::List(list)) => commands::sessions::list(&global, list).await,

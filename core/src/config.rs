@@ -3,8 +3,10 @@
 
 mod auth;
 mod error;
+mod models;
 mod server;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,8 +16,11 @@ use jiff::fmt::serde::unsigned_duration::friendly::compact::required as human;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::models::Policies;
+
 pub use auth::{Algorithm, Auth, AuthKey, AuthMode};
 pub use error::ConfigError;
+pub use models::{Model, Prices, Provider, ProviderKind, Providers};
 pub use server::{Server, Stream};
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -26,6 +31,9 @@ pub struct Config {
     pub database: Database,
     pub agents: Agents,
     pub policy: Policy,
+    pub providers: Providers,
+    /// Model policies by name, beside `scripted`, which is built in.
+    pub models: BTreeMap<String, Model>,
     pub worker: Worker,
     pub execution: Execution,
     pub tenant: Tenant,
@@ -174,6 +182,8 @@ pub struct Artifacts {
 pub struct Tools {
     /// Names of tools that nobody may call, whatever their agent says.
     pub disabled: Vec<String>,
+    /// Hosts that `http.fetch` may read from: a name, `*.` and a name for those below it, or `*`. None: the tool is not set up.
+    pub fetch_hosts: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -252,6 +262,9 @@ impl Config {
     /// [`ConfigError`]: the message names the key.
     pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         let mut figment = Figment::from(Serialized::defaults(Self::default()));
+        if let Ok(host) = std::env::var("OLLAMA_HOST") {
+            figment = figment.merge(Serialized::default("providers.ollama.base_url", models::ollama_url(&host)));
+        }
         if let Some(file) = file {
             let text = std::fs::read_to_string(file).map_err(|_| ConfigError::NoFile(file.to_owned()))?;
             error::well_formed(&text)?;
@@ -305,6 +318,7 @@ impl Config {
         if self.retention.days == Some(0) {
             return invalid("retention.days", "must be at least 1");
         }
+        Policies::new(self)?;
         Ok(())
     }
 }

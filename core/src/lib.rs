@@ -20,6 +20,7 @@ pub mod fault;
 mod gather;
 pub mod idempotency;
 mod json_object;
+pub mod models;
 pub mod notify;
 pub mod outbound;
 pub mod page;

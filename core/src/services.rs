@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sqlx::PgPool;
 
-use crate::agents::{AgentService, Catalogue};
+use crate::agents::{AgentService, Catalogue, Versions};
 use crate::approvals::ApprovalService;
 use crate::artifacts::ArtifactService;
 use crate::clock::Clock;
@@ -18,6 +18,7 @@ use crate::events::follow::Follow;
 use crate::events::log::Log;
 use crate::fault::Faults;
 use crate::idempotency::KeyTtl;
+use crate::models::Policies;
 use crate::notify::Notifier;
 use crate::queue::QueueService;
 use crate::runs::{Backlog, RunService, Submissions};
@@ -42,7 +43,7 @@ impl Services {
     /// Opens services on a pool; listens and notifies on connections beside it, unless notifications are off.
     ///
     /// # Errors
-    /// `Malformed` where the database's URL is.
+    /// `Malformed` where the database's URL is; `Internal` where the model policies are not those of a checked configuration.
     pub fn open(
         config: &Config,
         role: Role,
@@ -75,6 +76,8 @@ impl Services {
                 notifier,
                 submissions,
                 follow,
+                versions: Versions::new(pool.clone()),
+                policies: Policies::new(config).map_err(Error::internal)?,
                 key_ttl,
                 route_input: config.sessions.route_input,
                 backlog: Backlog::new(pool.clone(), config.tenant.max_queued_runs),

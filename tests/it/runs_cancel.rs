@@ -40,7 +40,7 @@ async fn a_running_run_is_cancelled(notifications: &str, bound: Duration) {
     assert!(run["cancel"]["observed_at"].is_string(), "{run}");
     assert_eq!(run["cancel"]["settled_at"], run["finished_at"]);
     let events = events_of(&app.http, run_id).await;
-    assert_eq!(events[4..], ["model.request.started", "run.cancel_requested", "run.cancelled"]);
+    assert_eq!(events[4..], ["model.request.started", "run.cancel_requested", "model.response.failed", "run.cancelled"]);
     app.finish().await;
 }
 

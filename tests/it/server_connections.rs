@@ -182,7 +182,9 @@ async fn case_c25_over_http_2_streams_keep_no_approval_waiting() {
     let run_id = app.http.start_run("publish news").await;
     app.work().await;
     let mut http = app.http.clone();
-    http.client = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
+    #[expect(clippy::disallowed_methods, reason = "the tests are the clients here")]
+    let client = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
+    http.client = client;
     let mut streams = Vec::new();
     for _ in 0..7 {
         let mut wire = Wire::open(&http, run_id, None).await;

@@ -24,6 +24,7 @@ use baton_core::agents::Catalogue;
 use baton_core::config::{self, Config, Idempotency, Notifications, Sessions};
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
+use baton_core::models::Policies;
 use baton_core::policy::Profiles;
 use rand::Rng;
 use sqlx::PgPool;
@@ -194,7 +195,7 @@ async fn start(world: &Arc<World>, database: &TestDatabase, wire: &LossyWire) ->
     };
 
     let profiles = Profiles::load(None).unwrap();
-    let catalogue = Catalogue::load(&database.pool, &config::Agents::default(), &profiles).await.unwrap();
+    let catalogue = Catalogue::load(&database.pool, &config::Agents::default(), &profiles, &Policies::default()).await.unwrap();
     // Processes of the API: one whose keys last, one whose keys expire under the eyes of their users, and one that takes no
     // message for an answer.
     let day = Idempotency::default().ttl;

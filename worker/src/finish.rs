@@ -11,7 +11,7 @@ use baton_core::tools::{CallRows, Invocation, InvocationStatus, Moved, ReasonCod
 use uuid::Uuid;
 
 use crate::control::StopReason;
-use crate::run_loop::{Outcome, RunContext, Suspending};
+use crate::run_loop::{Outcome, RunContext, Suspending, Trailing};
 use baton_core::error::chain;
 
 /// Writes the end with its trailing events, in one statement with status and release.
@@ -64,10 +64,10 @@ async fn suspend(context: &mut RunContext<'_>, suspending: Suspending) -> Option
 async fn end(context: &mut RunContext<'_>, mut outcome: Outcome) -> Result<(), WriteError> {
     let trailing = outcome.take_trailing();
     // What was written, and what is written now. A fold that fails is a defect: then the end is written alone.
-    let (trailing, totals, outcome) = match context.fold(&trailing) {
-        Ok(()) if trailing.is_empty() => (trailing, context.written, outcome),
+    let (trailing, totals, outcome) = match context.fold(&trailing.events) {
+        Ok(()) if trailing.events.is_empty() => (trailing, context.written, outcome),
         Ok(()) => (trailing, context.state.totals(), outcome),
-        Err(defect) => (Vec::new(), context.written, defect),
+        Err(defect) => (Trailing::default(), context.written, defect),
     };
     let cancel_observed = context.control.reason() == Some(StopReason::CancelRequested);
     let mut end = End {
@@ -92,7 +92,8 @@ pub(crate) struct End<'a> {
 }
 
 impl End<'_> {
-    pub(crate) async fn write(&mut self, mut events: Vec<Event>, totals: Totals, outcome: Outcome) -> Result<(), WriteError> {
+    pub(crate) async fn write(&mut self, trailing: Trailing, totals: Totals, outcome: Outcome) -> Result<(), WriteError> {
+        let Trailing { mut events, model } = trailing;
         let usage = totals.usage;
         let (event, ending) = match outcome {
             Outcome::Completed { .. } => (Event::RunCompleted(RunEnded { usage }), Ending::Completed),
@@ -107,7 +108,8 @@ impl End<'_> {
         };
         let calls = if ending == Ending::HandedBack { CallRows::default() } else { self.close_calls(&mut events) };
         events.push(event);
-        let append = Append { events: &events, calls, totals, ending: Some(ending), cancel_observed: self.cancel_observed };
+        let append =
+            Append { events: &events, calls, model, totals, ending: Some(ending), cancel_observed: self.cancel_observed };
         self.journal.append(self.lease, append).await
     }
 

@@ -2,9 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+mod choice;
 mod control;
 mod finish;
 mod models;
+mod offer;
 mod renewal;
 mod run_loop;
 mod shutdown;

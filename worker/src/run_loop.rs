@@ -1,6 +1,6 @@
 //! The loop of a run: steps, until there is an outcome. It ends nothing itself.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,19 +9,26 @@ use baton_core::clock::Clock;
 use baton_core::events::Event;
 use baton_core::execution::{Append, Asks, Journal, Lease, RunState, Totals, WriteError};
 use baton_core::fault::{Faults, Point};
+use baton_core::models::ModelRows;
 use baton_core::notify::Notifier;
 use baton_core::runs::{FailureReason, LimitsView};
 use baton_core::tools::pipeline::{OnBehalf, Pipeline};
 use baton_core::tools::{CallRows, Invocation, Moved};
 use uuid::Uuid;
 
+use crate::choice::Choices;
 use crate::control::{Control, StopReason};
+use crate::models::Continuation;
+use crate::offer::Offer;
 use crate::renewal::Renewal;
 use crate::step;
 use baton_core::error::chain;
 
 /// The same call with the same result, or the same denial, so often in a row: the model will not find out by itself.
 const REPETITIONS_MAX: u32 = 3;
+
+/// Turns in a row whose calls were cut off: the next one would be, too.
+const CUT_OFF_TURNS_MAX: u32 = 3;
 
 /// One run in execution.
 #[derive(Debug)]
@@ -33,11 +40,16 @@ pub(crate) struct RunContext<'a> {
     pub(crate) written: Totals,
     /// The rows of the calls that are not settled, by identifier: what the log does not say of them.
     pub(crate) invocations: HashMap<Uuid, Invocation>,
+    /// What the provider gave to be handed back, by step: it is not in the log either.
+    pub(crate) continuations: BTreeMap<u32, Continuation>,
     pub(crate) on_behalf: Arc<OnBehalf>,
+    /// The tools that the model is told of.
+    pub(crate) offer: Offer,
     pub(crate) limits: LimitsView,
     /// How long a question waits for its user.
     pub(crate) question_ttl: Duration,
     pub(crate) control: Control,
+    pub(crate) choices: &'a Choices,
     pub(crate) pipeline: &'a Pipeline,
     pub(crate) journal: &'a Journal,
     pub(crate) notifier: &'a Notifier,
@@ -50,13 +62,13 @@ pub(crate) struct RunContext<'a> {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Completed {
-        trailing: Vec<Event>,
+        trailing: Trailing,
     },
     /// `class` is for operators.
     Failed {
         reason: FailureReason,
         class: Option<String>,
-        trailing: Vec<Event>,
+        trailing: Trailing,
     },
     /// The run waits for a person.
     Suspended(Box<Suspending>),
@@ -64,6 +76,13 @@ pub(crate) enum Outcome {
     HandedBack,
     /// The lease is lost, or whether a write was made cannot be known: somebody else goes on from the log.
     Fenced,
+}
+
+/// What is written with the end of a run, and happened before it.
+#[derive(Debug, Default)]
+pub(crate) struct Trailing {
+    pub(crate) events: Vec<Event>,
+    pub(crate) model: ModelRows,
 }
 
 /// What is written as a run lets go to wait for a person, in one statement.
@@ -79,20 +98,25 @@ pub(crate) type Flow<T> = Result<T, Outcome>;
 
 impl Outcome {
     pub(crate) fn failed(reason: FailureReason) -> Self {
-        Self::Failed { reason, class: None, trailing: Vec::new() }
+        Self::Failed { reason, class: None, trailing: Trailing::default() }
+    }
+
+    /// The same, with what operators may know of it.
+    pub(crate) fn failed_for(reason: FailureReason, class: &str) -> Self {
+        Self::Failed { reason, class: Some(class.to_owned()), trailing: Trailing::default() }
     }
 
     /// Takes what is written with the end out of it.
-    pub(crate) fn take_trailing(&mut self) -> Vec<Event> {
+    pub(crate) fn take_trailing(&mut self) -> Trailing {
         match self {
             Self::Completed { trailing } | Self::Failed { trailing, .. } => std::mem::take(trailing),
-            Self::Suspended(_) | Self::Cancelled | Self::HandedBack | Self::Fenced => Vec::new(),
+            Self::Suspended(_) | Self::Cancelled | Self::HandedBack | Self::Fenced => Trailing::default(),
         }
     }
 
     /// A defect of ours.
     pub(crate) fn defect(class: impl Into<String>) -> Self {
-        Self::Failed { reason: FailureReason::InternalError, class: Some(class.into()), trailing: Vec::new() }
+        Self::Failed { reason: FailureReason::InternalError, class: Some(class.into()), trailing: Trailing::default() }
     }
 }
 
@@ -124,6 +148,7 @@ pub(crate) async fn run_loop(context: &mut RunContext<'_>) -> Outcome {
 }
 
 async fn step(context: &mut RunContext<'_>) -> Flow<()> {
+    step::check_spent(&context.limits, &context.state.usage)?;
     if !context.state.pending_calls.is_empty() {
         return step::call_tools(context).await;
     }
@@ -140,21 +165,31 @@ impl RunContext<'_> {
         if self.state.same_denial.times >= REPETITIONS_MAX {
             return Err(Outcome::failed(FailureReason::RepeatedDenial));
         }
+        if self.state.cut_off_turns >= CUT_OFF_TURNS_MAX {
+            return Err(Outcome::failed_for(FailureReason::BudgetExceeded, "output_truncated"));
+        }
         Ok(())
     }
 
-    /// Folds events, and commits them with the totals of the fold. The state is that of the log when this returns; a write that
+    /// Folds events, and commits them with the totals of the fold and what changes in the rows of calls. The state is that of the log when this returns; a write that
     /// was refused leaves `written` behind, from which the run is failed.
-    pub(crate) async fn append(&mut self, events: Vec<Event>) -> Flow<()> {
-        self.append_calls(events, CallRows::default()).await
+    pub(crate) async fn append_calls(&mut self, events: Vec<Event>, calls: CallRows) -> Flow<()> {
+        self.write(events, calls, ModelRows::default()).await
     }
 
-    /// The same, with what changes in the rows of calls.
-    pub(crate) async fn append_calls(&mut self, events: Vec<Event>, calls: CallRows) -> Flow<()> {
+    /// The same, for a call of the model.
+    pub(crate) async fn append_model(&mut self, events: Vec<Event>, model: ModelRows) -> Flow<()> {
+        let continuation = model.continuation.clone();
+        self.write(events, CallRows::default(), model).await?;
+        self.continuations.extend(continuation);
+        Ok(())
+    }
+
+    async fn write(&mut self, events: Vec<Event>, calls: CallRows, model: ModelRows) -> Flow<()> {
         self.fold(&events)?;
         let totals = self.state.totals();
         let cancel_observed = self.control.reason() == Some(StopReason::CancelRequested);
-        let append = Append { events: &events, calls: calls.clone(), totals, ending: None, cancel_observed };
+        let append = Append { events: &events, calls: calls.clone(), model, totals, ending: None, cancel_observed };
         match self.journal.append(&mut self.lease, append).await {
             Ok(()) => {
                 self.written = totals;

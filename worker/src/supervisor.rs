@@ -1,7 +1,7 @@
 //! One execution of one run: from a claim to its end, its suspension or its loss. Nothing that happens in it takes down
 //! anything else.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use baton_core::agents::Versions;
 use baton_core::clock::Clock;
 use baton_core::execution::{ClaimedRun, Journal, Queue, Replay, RunState};
 use baton_core::fault::{Faults, Point};
+use baton_core::models;
 use baton_core::notify::Notifier;
 use baton_core::tools::pipeline::{OnBehalf, Pipeline};
 use baton_core::tools::{Invocation, unsettled};
@@ -20,10 +21,13 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument;
 use uuid::Uuid;
 
+use crate::choice::Choices;
 use crate::control::{Control, Executions, StopReason};
 use crate::finish::{End, finish};
+use crate::models::Continuation;
+use crate::offer::{Offer, Offers};
 use crate::renewal::Renewal;
-use crate::run_loop::{Outcome, RunContext, run_loop};
+use crate::run_loop::{Outcome, RunContext, Trailing, run_loop};
 use baton_core::error::chain;
 
 /// Wait before the log is read again that the database could not give.
@@ -38,6 +42,8 @@ pub(crate) struct Supervisor {
     pub(crate) versions: Versions,
     pub(crate) replay: Replay,
     pub(crate) pipeline: Pipeline,
+    pub(crate) choices: Choices,
+    pub(crate) offers: Offers,
     pub(crate) question_ttl: Duration,
     pub(crate) pool: PgPool,
     pub(crate) journal: Journal,
@@ -53,7 +59,9 @@ pub(crate) struct Supervisor {
 struct Loaded {
     state: RunState,
     invocations: HashMap<Uuid, Invocation>,
+    continuations: BTreeMap<u32, Continuation>,
     on_behalf: OnBehalf,
+    offer: Offer,
 }
 
 /// The execution is known to the renewal until this is dropped, however it ends.
@@ -86,7 +94,7 @@ impl Supervisor {
         if run.cancel_requested {
             control.stop(StopReason::CancelRequested);
         }
-        let Loaded { state, invocations, on_behalf } = match self.load(&run, &control).await {
+        let Loaded { state, invocations, continuations, on_behalf, offer } = match self.load(&run, &control).await {
             Ok(Some(loaded)) => loaded,
             Ok(None) => return self.end_unread(run, &control).await,
             Err(error) => {
@@ -99,10 +107,13 @@ impl Supervisor {
             written: state.totals(),
             state,
             invocations,
+            continuations,
             on_behalf: Arc::new(on_behalf),
+            offer,
             limits: run.limits,
             question_ttl: self.question_ttl,
             control,
+            choices: &self.choices,
             pipeline: &self.pipeline,
             journal: &self.journal,
             notifier: &self.notifier,
@@ -135,6 +146,11 @@ impl Supervisor {
         let state = self.replay.state_of(run).await?;
         let has_calls = state.pending_calls.iter().any(|pending| pending.proposal.is_some());
         let invocations = if has_calls { unsettled(&self.pool, run.lease.run_id()).await? } else { HashMap::new() };
+        // The first turn has nothing to hand back.
+        let has_turns = state.turns > 0;
+        let continuations =
+            if has_turns { models::continuations(&self.pool, run.lease.run_id()).await? } else { BTreeMap::new() };
+        let offer = self.offers.of(&run.agent_version, &agent, &self.pipeline.tools);
         let on_behalf = OnBehalf {
             run_id: run.lease.run_id(),
             session_id: run.lease.session_id(),
@@ -144,7 +160,7 @@ impl Supervisor {
             agent_version: run.agent_version.clone(),
         };
         self.faults.hit(Point::AfterFold).await?;
-        Ok(Loaded { state, invocations, on_behalf })
+        Ok(Loaded { state, invocations, continuations, on_behalf, offer })
     }
 
     /// A run whose log was not read: what ends it without its log does, from the totals of its row; else it goes back to the
@@ -175,7 +191,7 @@ impl Supervisor {
         };
         let (journal, clock) = (&self.journal, &self.clock);
         let mut end = End { lease: &mut run.lease, journal, clock, invocations: &invocations, cancel_observed };
-        if let Err(error) = end.write(Vec::new(), run.totals, outcome).await {
+        if let Err(error) = end.write(Trailing::default(), run.totals, outcome).await {
             tracing::warn!(error = chain(&error), "a run whose log does not read could not be ended");
         }
     }

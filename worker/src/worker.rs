@@ -14,6 +14,7 @@ use baton_core::db::{self, Role};
 use baton_core::execution::maintenance::{Maintenance, Swept};
 use baton_core::execution::{ClaimedRun, Journal, Queue, Replay, Room, WorkerIdentity, Workers};
 use baton_core::fault::{Faults, Point};
+use baton_core::models::Policies;
 use baton_core::notify::{Channel, Heard, Listener, Notifier, Ways};
 use baton_core::tools::pipeline::Pipeline;
 use rand::Rng;
@@ -23,7 +24,9 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::choice::Choices;
 use crate::control::{Executions, StopReason};
+use crate::offer::Offers;
 use crate::renewal::Renewal;
 use crate::slots::Slots;
 use crate::supervisor::Supervisor;
@@ -54,7 +57,7 @@ impl Worker {
     /// of the pipeline.
     ///
     /// # Errors
-    /// `Malformed` where the database's URL is.
+    /// `Malformed` where the database's URL is; `Internal` where the model policies are not those of a checked configuration.
     pub fn new(config: &Config, hostname: String, pool: PgPool, pipeline: Pipeline) -> Result<Self, Error> {
         let (clock, faults) = (pipeline.clock.clone(), pipeline.faults.clone());
         let artifacts = pipeline.artifacts.clone();
@@ -83,6 +86,8 @@ impl Worker {
             versions: Versions::new(pool.clone()),
             replay: Replay::new(pool.clone(), config.execution.history_tokens),
             pipeline,
+            choices: Choices::new(&Policies::new(config).map_err(Error::internal)?)?,
+            offers: Offers::default(),
             question_ttl: config.execution.question_ttl,
             pool: pool.clone(),
             journal: Journal::start(pool.clone(), notifier.clone(), faults.clone()),

@@ -12,6 +12,7 @@ use baton_core::clock::Clock;
 use baton_core::config::{AuthMode, Config};
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
+use baton_core::models::Policies;
 use baton_core::policy::Profiles;
 use tokio::net::TcpListener;
 
@@ -28,10 +29,12 @@ pub(crate) async fn run(global: &Global, args: Api) -> Result<(), Failure> {
     let shutdown = signals::shutdown().map_err(|error| Failure::unavailable("signals", &error))?;
 
     let profiles = Profiles::load(config.policy.folder.as_deref()).map_err(|error| Failure::unavailable("policy", &error))?;
+    let policies = Policies::new(&config).map_err(|error| Failure::settings(&error))?;
     let pool = db::connect(&config.database, Role::Api)?;
     db::check_schema(&pool).await.map_err(|error| connection::no_database(&config, &error))?;
-    let agents =
-        Catalogue::load(&pool, &config.agents, &profiles).await.map_err(|error| Failure::unavailable("agents", &error))?;
+    let agents = Catalogue::load(&pool, &config.agents, &profiles, &policies)
+        .await
+        .map_err(|error| Failure::unavailable("agents", &error))?;
     let clock = Clock::system();
     // Opened again for each artifact that is read; a folder that cannot be used is to be known now.
     ArtifactStore::open(&config.artifacts, clock.clone()).map_err(|error| Failure::unavailable("artifacts", &error))?;

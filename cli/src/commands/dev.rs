@@ -3,6 +3,7 @@
 mod children;
 mod database;
 mod lock;
+mod provider;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::args::{Dev, Global};
 use crate::commands::dev::children::{Child, ChildOptions};
 use crate::commands::dev::database::Database;
 use crate::commands::dev::lock::Lock;
+use crate::commands::dev::provider::{ASSISTANT, Found};
 use crate::connection::{DEV_FILE, artifacts_folder};
 use crate::exit::Failure;
 use crate::hints::{program, quoted};
@@ -32,9 +34,10 @@ const AGENTS_FOLDER: &str = "agents";
 pub(crate) async fn run(global: &Global, args: Dev) -> Result<(), Failure> {
     let shutdown = signals::shutdown().map_err(|error| Failure::unavailable("signals", &error))?;
     let config = Config::load(global.config.as_deref())?;
-    let mut dev = Running::start(global, &config, &args, &shutdown).await?;
+    let found = Found::by(&config, |name| std::env::var(name).ok());
+    let mut dev = Running::start(global, &config, found.as_ref(), &args, &shutdown).await?;
     dev.write_ready()?;
-    announce(global, &config.auth, &dev.ready().url);
+    announce(global, &config.auth, found.as_ref(), &dev.ready().url);
     dev.supervise(&args, &shutdown).await;
     eprintln!("stopping");
     dev.stop().await;
@@ -52,7 +55,13 @@ struct Running {
 }
 
 impl Running {
-    async fn start(global: &Global, config: &Config, args: &Dev, shutdown: &CancellationToken) -> Result<Self, Failure> {
+    async fn start(
+        global: &Global,
+        config: &Config,
+        found: Option<&Found>,
+        args: &Dev,
+        shutdown: &CancellationToken,
+    ) -> Result<Self, Failure> {
         let data_dir = prepare(&global.data_dir)?;
         let lock = Lock::take(&data_dir)?;
         let database = Database::start(config, &data_dir, args.no_download).await?;
@@ -63,6 +72,7 @@ impl Running {
             run_dir: data_dir.join("run"),
             artifacts_folder: artifacts_folder(config, &data_dir),
             effects_file: config.demo.effects_file.clone().unwrap_or_else(|| data_dir.join("demo-effects.log")),
+            found: found.cloned(),
         };
         let mut api = Child::api(&options, args.listen.unwrap_or(config.server.listen))?;
         let mut workers = (0..args.workers).map(|number| Child::worker(&options, number)).collect::<Result<Vec<_>, _>>()?;
@@ -123,7 +133,7 @@ impl Running {
 }
 
 /// What a person does next. Commands are for a terminal that stands where this one does.
-fn announce(global: &Global, auth: &Auth, url: &str) {
+fn announce(global: &Global, auth: &Auth, found: Option<&Found>, url: &str) {
     let program = program(global);
     println!("Baton runs at {url}\n");
     println!("In another terminal:\n");
@@ -135,6 +145,10 @@ fn announce(global: &Global, auth: &Auth, url: &str) {
         }
     };
     println!("  {program} run \"Calculate 12 times 9\"\n");
+    if let Some(found) = found {
+        println!("or, answered by a real model ({}):\n", found.label());
+        println!("  {program} run --agent {ASSISTANT} \"How much is 12 times 9?\"\n");
+    }
     println!("or with curl:\n");
     println!("  curl -s {url}/v1/sessions{authorization} -H 'Content-Type: application/json' -d '{{\"agent_id\":\"demo\"}}'\n");
     println!("Ctrl-C stops all of it.");

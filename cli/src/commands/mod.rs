@@ -5,6 +5,7 @@ pub(crate) mod approvals;
 pub(crate) mod artifacts;
 mod ask;
 pub(crate) mod dev;
+pub(crate) mod doctor;
 pub(crate) mod migrate;
 pub(crate) mod openapi;
 pub(crate) mod queue;

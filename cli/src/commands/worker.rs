@@ -5,6 +5,7 @@ use baton_core::artifacts::ArtifactStore;
 use baton_core::clock::Clock;
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
+use baton_core::models::{self, Policies};
 use baton_core::policy::Profiles;
 use baton_core::tools;
 use baton_core::tools::pipeline::Pipeline;
@@ -20,6 +21,8 @@ pub(crate) async fn run(global: &Global, args: Worker) -> Result<(), Failure> {
     config.agents.folder = args.agents.or(config.agents.folder);
     let shutdown = signals::shutdown().map_err(|error| Failure::unavailable("signals", &error))?;
 
+    let policies = Policies::new(&config).map_err(|error| Failure::settings(&error))?;
+    let variable = |name: &str| std::env::var(name).ok();
     let clock = Clock::system();
     let pipeline = Pipeline {
         tools: tools::Catalogue::builtin(&config).map_err(|error| Failure::unavailable("tools", &error))?,
@@ -32,9 +35,10 @@ pub(crate) async fn run(global: &Global, args: Worker) -> Result<(), Failure> {
     let pool = db::connect(&config.database, Role::Worker)?;
     db::check_schema(&pool).await.map_err(|error| connection::no_database(&config, &error))?;
     // Sessions read their version from the database; a worker stores those of its files so that either may be deployed first.
-    agents::Catalogue::load(&pool, &config.agents, &pipeline.profiles)
+    let agents = agents::Catalogue::load(&pool, &config.agents, &pipeline.profiles, &policies)
         .await
         .map_err(|error| Failure::unavailable("agents", &error))?;
+    models::require_keys(&policies, agents.model_policies(), variable).map_err(|error| Failure::settings(&error))?;
 
     let worker = baton_worker::Worker::new(&config, hostname(), pool, pipeline)?;
     worker.register().await?;

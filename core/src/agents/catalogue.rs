@@ -11,11 +11,16 @@ use crate::agents::view::AgentView;
 use crate::canonical;
 use crate::config::{self, ChangedFile};
 use crate::error::{Error, Problem};
+use crate::models::Policies;
 use crate::policy::Profiles;
 use crate::toml_folder::{self, FolderError};
 
 /// The agent that every installation has until it has its own.
 const DEMO: &str = include_str!("../../../agents/demo.toml");
+
+/// The agent that asks the model policy `assistant`, for installations that have one and no agent of that name.
+const ASSISTANT: &str = include_str!("assistant.toml");
+const ASSISTANT_POLICY: &str = "assistant";
 
 /// Why the agents do not load. Every problem of every file at once.
 #[derive(Debug, thiserror::Error)]
@@ -41,8 +46,17 @@ impl Catalogue {
     ///
     /// # Errors
     /// [`LoadError`]; nothing is stored unless every file is right.
-    pub async fn load(pool: &PgPool, config: &config::Agents, profiles: &Profiles) -> Result<Self, LoadError> {
-        let definitions = check(read(config.folder.as_deref())?, profiles)?;
+    pub async fn load(
+        pool: &PgPool,
+        config: &config::Agents,
+        profiles: &Profiles,
+        policies: &Policies,
+    ) -> Result<Self, LoadError> {
+        let mut files = read(config.folder.as_deref())?;
+        if policies.get(ASSISTANT_POLICY).is_some() && !files.iter().any(|(_, text)| is_assistant(text)) {
+            files.push(("the built-in assistant".into(), ASSISTANT.into()));
+        }
+        let definitions = check(files, profiles, policies)?;
         let mut current = BTreeMap::new();
         for definition in definitions {
             let version = freeze(pool, &definition, config.changed_file).await?;
@@ -53,6 +67,11 @@ impl Catalogue {
 
     pub(crate) fn current(&self, agent_id: &str) -> Option<&str> {
         self.get(agent_id).map(|agent| agent.version.as_str())
+    }
+
+    /// The model policies that its agents name.
+    pub fn model_policies(&self) -> impl Iterator<Item = &str> {
+        self.all().map(|agent| agent.model.as_str())
     }
 
     pub(super) fn get(&self, agent_id: &str) -> Option<&AgentView> {
@@ -72,7 +91,11 @@ fn read(folder: Option<&Path>) -> Result<Vec<(String, String)>, FolderError> {
     }
 }
 
-fn check(files: Vec<(String, String)>, profiles: &Profiles) -> Result<Vec<AgentDefinition>, LoadError> {
+fn is_assistant(text: &str) -> bool {
+    AgentDefinition::parse(text).is_ok_and(|definition| definition.id == ASSISTANT_POLICY)
+}
+
+fn check(files: Vec<(String, String)>, profiles: &Profiles, policies: &Policies) -> Result<Vec<AgentDefinition>, LoadError> {
     let mut problems = Vec::new();
     let mut definitions: Vec<AgentDefinition> = Vec::new();
     for (name, text) in files {
@@ -80,7 +103,7 @@ fn check(files: Vec<(String, String)>, profiles: &Profiles) -> Result<Vec<AgentD
             Err(error) => problems.push(format!("{name}: {error}")),
             Ok(definition) => {
                 let wrong = |Problem { path, message }| format!("{name}: {path}: {message}");
-                problems.extend(definition.problems(profiles).into_iter().map(wrong));
+                problems.extend(definition.problems(profiles, policies).into_iter().map(wrong));
                 if definitions.iter().any(|other| other.id == definition.id) {
                     problems.push(format!("{name}: /id: `{}` is the id of another file", definition.id));
                 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::agents::script::Script;
 use crate::canonical;
 use crate::error::Problem;
+use crate::models::{Policies, SCRIPTED};
 use crate::policy::{AgentPolicy, Profiles};
 use crate::runs::Limits;
 
@@ -38,9 +39,6 @@ fn default_profile() -> String {
     "default".into()
 }
 
-/// The built-in model policy that plays an agent's script.
-pub const SCRIPTED: &str = "scripted";
-
 impl AgentDefinition {
     /// Parses a file. The message is of the parser, and names line and key.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
@@ -48,7 +46,7 @@ impl AgentDefinition {
     }
 
     /// Everything that is wrong with it, at once.
-    pub(super) fn problems(&self, profiles: &Profiles) -> Vec<Problem> {
+    pub(super) fn problems(&self, profiles: &Profiles, policies: &Policies) -> Vec<Problem> {
         let mut problems = self.limits.problems();
         problems.extend(self.policy.problems());
         let mut require = |holds: bool, path: &str, message: &str| {
@@ -58,8 +56,19 @@ impl AgentDefinition {
         };
         require(is_agent_id(&self.id), "/id", "1 to 64 of a-z, 0-9, _ and -, beginning with a letter or digit");
         require(is_version(&self.version), "/version", "1 to 64 of letters, digits, `.`, `_`, `+` and `-`");
-        require(self.model == SCRIPTED, "/model", "only `scripted` exists in this version");
-        require(self.model != SCRIPTED || !self.script.is_empty(), "/script", "at least one script for the model `scripted`");
+        let policy = policies.get(&self.model);
+        let is_scripted = policy.is_some_and(|policy| policy.provider == SCRIPTED);
+        require(
+            policy.is_some(),
+            "/model",
+            "a model policy: `scripted` is built in, others are `[models.<name>]` of the configuration",
+        );
+        require(!is_scripted || !self.script.is_empty(), "/script", "at least one script for the provider `scripted`");
+        require(
+            self.limits.max_cost_usd.is_none() || policy.is_none_or(|policy| policy.prices.is_some()),
+            "/limits/max_cost_usd",
+            "needs a model policy with prices",
+        );
         require(profiles.holds(&self.policy_profile), "/policy_profile", "a known profile; `default` is built in");
         for (index, script) in self.script.iter().enumerate() {
             problems.extend(script.problems(index));

@@ -8,7 +8,7 @@ mod store;
 mod view;
 
 pub use catalogue::{Catalogue, LoadError};
-pub use definition::{AgentDefinition, SCRIPTED};
+pub use definition::AgentDefinition;
 pub use script::{Fault, Pattern, Script, ScriptCall, ScriptTurn, Template};
 pub use service::AgentService;
 pub use store::Versions;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use figment::error::{Actual, Kind};
 
+use crate::models::PoliciesError;
+
 /// Why there is no configuration to start with.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -14,6 +16,8 @@ pub enum ConfigError {
     /// One of several, by its name.
     #[error("`auth.keys`: {which} {problem}")]
     InvalidKey { which: String, problem: &'static str },
+    #[error(transparent)]
+    Models(#[from] PoliciesError),
     #[error("the configuration file `{0}` cannot be read")]
     NoFile(PathBuf),
 }

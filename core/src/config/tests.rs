@@ -35,11 +35,47 @@ fn what_is_wrong_is_named() {
         ("[server]\nbody_timeout = \"0s\"", "server"),
         ("[tools]\ndisable = []", "disable"),
         ("[demo]\neffects = \"x\"", "effects"),
+        ("[providers.mine]\nkind = \"telepathy\"\nbase_url = \"http://h\"", "openai_chat, openai_responses, anthropic"),
+        ("[providers.openai]\nkey = \"x\"", "key"),
+        ("[models.fast]\nprovider = \"openai\"", "models.fast.model"),
+        ("[models.fast]\nprovider = \"scripted\"\nprices = { input = 1 }", "output"),
     ] {
         let error = load(text).unwrap_err();
         assert!(error.contains(named), "{text}: {error}");
     }
     assert!(Config::load(Some(Path::new("/no/such/file"))).unwrap_err().to_string().contains("/no/such/file"));
+}
+
+#[test]
+fn a_file_adds_providers_and_changes_what_it_names_of_those_built_in() {
+    let config = load(
+        "[providers.openai]\nbase_url = \"https://proxy.example/v1\"\n\
+         [providers.local]\nkind = \"openai_chat\"\nbase_url = \"http://127.0.0.1:8000/v1\"\nprivate_endpoint = true\n\
+         [models.fast]\nprovider = \"local\"\nmodel = \"m\"\nprices = { input = 0.1, output = \"0.2\" }",
+    )
+    .unwrap();
+    let openai = &config.providers.0["openai"];
+    assert_eq!((openai.kind, openai.base_url.as_str()), (ProviderKind::OpenaiResponses, "https://proxy.example/v1"));
+    assert_eq!(openai.api_key_env.as_deref(), Some("OPENAI_API_KEY"));
+    assert_eq!(config.providers.0.len(), 4);
+    let prices = config.models["fast"].prices.unwrap();
+    assert_eq!((prices.input.to_string(), prices.output.to_string()), ("0.1".into(), "0.2".into()));
+}
+
+#[test]
+fn ollama_is_where_its_own_programs_look_for_it() {
+    for (host, url) in [
+        ("127.0.0.1:11434", "http://127.0.0.1:11434/v1"),
+        ("localhost", "http://localhost:11434/v1"),
+        ("0.0.0.0:8080", "http://127.0.0.1:8080/v1"),
+        (":8080", "http://127.0.0.1:8080/v1"),
+        ("http://box.lan:1234/", "http://box.lan:1234/v1"),
+        ("https://ollama.example", "https://ollama.example/v1"),
+        ("[::1]:11434", "http://[::1]:11434/v1"),
+        ("[::1]", "http://[::1]:11434/v1"),
+    ] {
+        assert_eq!(models::ollama_url(host), url, "{host}");
+    }
 }
 
 /// The least that `auth.mode = jwt` needs, and more.
@@ -95,6 +131,9 @@ fn gate_a13_what_is_wrong_is_said_without_what_stands_there() {
         jwt(&format!("jwks_url = \"{PLANTED}\"\njwks_algorithms = [\"RS256\"]")),
         format!("[auth]\nroles = \"{PLANTED}\""),
         format!("[database]\nurl = [\"{PLANTED}\"]"),
+        format!("[providers.openai]\napi_key_env = \"sk-{PLANTED}\""),
+        format!("[providers.openai]\nbase_url = \"{PLANTED}\""),
+        format!("[models.a]\nprovider = \"openai\"\nmodel = \"m\"\nprices = {{ input = \"{PLANTED}\", output = 1 }}"),
     ] {
         let error = load(&text).unwrap_err();
         assert!(!error.contains(PLANTED), "{text}: {error}");

@@ -164,16 +164,35 @@ pub struct RunCancelRequested {
 pub struct ModelRequestStarted {
     #[schema(minimum = 1)]
     pub attempt: u32,
+    /// Charged until the answer says what it came to, and for good where nobody ever learns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub held: Option<Hold>,
     pub model: String,
     pub provider: String,
     #[schema(minimum = 1)]
     pub step: u32,
 }
 
+/// The most that a call of a model may use: what is sent, by estimate, and the answer at its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Hold {
+    /// US dollars; null where the call is unpriced.
+    #[schema(required, schema_with = schema::usd_or_null)]
+    pub cost_usd: Option<Decimal>,
+    #[schema(minimum = 0)]
+    pub input_tokens: i64,
+    #[schema(minimum = 0)]
+    pub output_tokens: i64,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ModelResponseCompleted {
     #[schema(minimum = 1)]
     pub attempt: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub cost_source: Option<CostSource>,
     /// US dollars; null where the call is unpriced.
     #[schema(required, schema_with = schema::usd_or_null)]
     pub cost_usd: Option<Decimal>,
@@ -190,6 +209,20 @@ pub struct ModelResponseCompleted {
 }
 
 closed_set! {
+    /// How what a call of a model has cost is known.
+    CostSource {
+        /// The provider said how many tokens.
+        Reported = "reported",
+        /// It did not: by what was sent and received.
+        Estimated = "estimated",
+        /// Nobody knows what became of the call: the most that it may have cost.
+        Held = "held",
+        /// There is no price.
+        Unpriced = "unpriced",
+    }
+}
+
+closed_set! {
     /// Why a model stopped.
     Stop {
         EndTurn = "end_turn",
@@ -197,6 +230,13 @@ closed_set! {
         MaxTokens = "max_tokens",
         ContentFilter = "content_filter",
         Cancelled = "cancelled",
+    }
+}
+
+impl Stop {
+    /// Whether what the model said may not be all that it was about to say: no call of such a turn is made.
+    pub const fn is_cut_off(self) -> bool {
+        matches!(self, Self::MaxTokens | Self::ContentFilter)
     }
 }
 
@@ -230,9 +270,25 @@ pub struct ModelResponseFailed {
     #[schema(minimum = 1)]
     pub attempt: u32,
     pub code: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub cost_source: Option<CostSource>,
+    /// US dollars; absent where the call is unpriced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::usd)]
+    pub cost_usd: Option<Decimal>,
     pub retryable: bool,
     #[schema(minimum = 1)]
     pub step: u32,
+    /// What the attempt is charged with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub usage: Option<TokenUsage>,
+}
+
+impl ModelResponseFailed {
+    /// Of an attempt that was cut off before the model had answered, and says nothing about the model.
+    pub const INTERRUPTED: &'static str = "interrupted";
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -30,8 +30,14 @@ pub enum Message {
     },
 }
 
+/// Tokens of so many bytes, where no provider has counted them.
+pub const fn estimated_tokens(bytes: usize) -> usize {
+    bytes.div_ceil(BYTES_PER_TOKEN)
+}
+
 impl Message {
-    fn bytes(&self) -> usize {
+    /// Of everything that a model reads.
+    pub fn bytes(&self) -> usize {
         match self {
             Self::Note { text } => text.len(),
             Self::User { content } => text_of(content).len(),

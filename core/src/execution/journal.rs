@@ -23,6 +23,7 @@ use crate::execution::settle::{self, AppendRow, Appended, AskingEvent, Asks, End
 use crate::execution::state::Totals;
 use crate::fault::{Faults, Point};
 use crate::gather::Waiting;
+use crate::models::ModelRows;
 use crate::notify::{Hint, Notifier};
 use crate::tools::CallRows;
 
@@ -50,6 +51,7 @@ const LOST_WAIT_MAX: Duration = Duration::from_secs(2);
 pub struct Append<'a> {
     pub events: &'a [Event],
     pub calls: CallRows,
+    pub model: ModelRows,
     pub totals: Totals,
     pub ending: Option<Ending>,
     /// The worker has seen the request to cancel.
@@ -107,7 +109,8 @@ struct Member {
 impl Member {
     fn bytes(&self) -> usize {
         let arguments = self.row.calls.new.iter().map(|invocation| invocation.arguments.len());
-        self.row.events.iter().map(|event| event.body.len()).chain(arguments).sum()
+        let continuation = self.row.model.continuation.iter().map(|(_, bytes)| bytes.len());
+        self.row.events.iter().map(|event| event.body.len()).chain(arguments).chain(continuation).sum()
     }
 }
 
@@ -137,6 +140,7 @@ impl Journal {
             cancel_observed: append.cancel_observed,
             events: append.events.iter().map(row_of).collect(),
             calls: append.calls,
+            model: append.model,
         };
         let (answer, written) = oneshot::channel();
         let gone = |_| WriteError::Refused(Arc::new(Error::internal("the journal has ended")));

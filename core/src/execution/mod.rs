@@ -11,10 +11,10 @@ pub mod settle;
 mod state;
 
 pub use calls::{AskedApproval, CallStage, PendingCall, Proposal, Repetition};
-pub use conversation::{Conversation, Message, answer_value};
+pub use conversation::{Conversation, Message, answer_value, estimated_tokens};
 pub use journal::{Append, Journal, SuspendOutcome, Suspension, WriteError};
 pub use lease::{Lease, OwnedRun, WorkerIdentity, Workers};
 pub use queue::{ClaimedRun, Queue, Room};
 pub use replay::Replay;
 pub use settle::{Asks, CancelOutcome, Ending, NewApproval, NewQuestion};
-pub use state::{FoldError, RunState, Totals};
+pub use state::{FoldError, Pinned, RunState, Totals};

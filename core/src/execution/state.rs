@@ -7,10 +7,10 @@ use rust_decimal::Decimal;
 use uuid::Uuid;
 
 use crate::content::ContentBlock;
-use crate::events::{Decision, Event, EventType, Stop};
+use crate::events::{Decision, Event, EventType, Hold, ModelResponseFailed, Stop, TokenUsage};
 use crate::execution::calls::{AskedApproval, CallStage, PendingCall, Proposal, Repetition};
 use crate::execution::conversation::Conversation;
-use crate::runs::{FailureReason, ResumeCause, RunStatus, Usage};
+use crate::runs::{COST_USD_MOST, FailureReason, ResumeCause, RunStatus, Usage};
 
 /// Where a run stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +29,11 @@ pub struct RunState {
     pub failed_attempts: u32,
     /// Turns that the model completed; also the index of its next message.
     pub turns: u32,
+    /// Turns in a row whose calls were not made because the answer was cut off.
+    pub cut_off_turns: u32,
+    /// Whom the run asked first, and asks to its end.
+    pub pinned: Option<Pinned>,
+    /// With what is held for a call that is under way.
     pub usage: Usage,
     /// What the user said to begin the run.
     pub input: Vec<ContentBlock>,
@@ -43,6 +48,21 @@ pub struct RunState {
     pub same_denial: Repetition,
     pub failure: Option<FailureReason>,
     /// Some charged call had no price: the cost is unknown from then on.
+    unpriced: bool,
+    /// What was charged before the hold of the call that was begun last.
+    before_hold: Option<Charged>,
+}
+
+/// A provider and a model there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pinned {
+    pub provider: String,
+    pub model: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Charged {
+    usage: Usage,
     unpriced: bool,
 }
 
@@ -77,6 +97,8 @@ impl RunState {
             attempt: 0,
             failed_attempts: 0,
             turns: 0,
+            cut_off_turns: 0,
+            pinned: None,
             usage: Usage::default(),
             input: Vec::new(),
             conversation: history,
@@ -86,6 +108,7 @@ impl RunState {
             same_denial: Repetition::default(),
             failure: None,
             unpriced: false,
+            before_hold: None,
         }
     }
 
@@ -116,15 +139,24 @@ impl RunState {
                     self.failed_attempts = 0;
                 }
                 (self.step, self.attempt) = (request.step, request.attempt);
+                let pinned = || Pinned { provider: request.provider.clone(), model: request.model.clone() };
+                self.pinned.get_or_insert_with(pinned);
                 self.usage.model_calls = self.usage.model_calls.saturating_add(1);
+                self.hold(request.held.as_ref());
             }
-            Event::ModelResponseFailed(_) => self.failed_attempts += 1,
+            Event::ModelResponseFailed(failed) => {
+                self.failed_attempts += u32::from(failed.code != ModelResponseFailed::INTERRUPTED);
+                if let Some(usage) = &failed.usage {
+                    self.settle(usage, failed.cost_usd);
+                }
+            }
             Event::ModelResponseCompleted(response) => {
                 self.turns += 1;
                 self.last_stop = Some(response.stop);
                 self.failed_attempts = 0;
-                self.usage.charge(&response.usage);
-                self.charge_cost(response.cost_usd);
+                let is_cut_off = response.stop.is_cut_off() && !response.tool_calls.is_empty();
+                self.cut_off_turns = if is_cut_off { self.cut_off_turns + 1 } else { 0 };
+                self.settle(&response.usage, response.cost_usd);
                 self.pending_calls =
                     response.tool_calls.iter().map(|call| PendingCall::requested(call.clone(), response.step)).collect();
             }
@@ -236,10 +268,29 @@ impl RunState {
         Ok(())
     }
 
-    fn charge_cost(&mut self, cost: Option<Decimal>) {
+    /// A call that never ends stays charged at its hold: what takes its place is the next one's.
+    fn hold(&mut self, hold: Option<&Hold>) {
+        let Some(hold) = hold else { return };
+        self.before_hold = Some(Charged { usage: self.usage, unpriced: self.unpriced });
+        let (input_tokens, output_tokens) = (hold.input_tokens, hold.output_tokens);
+        self.charge(&TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() }, hold.cost_usd);
+    }
+
+    /// What a call came to, in the place of what was held for it.
+    fn settle(&mut self, tokens: &TokenUsage, cost: Option<Decimal>) {
+        if let Some(before) = self.before_hold.take() {
+            (self.usage, self.unpriced) = (before.usage, before.unpriced);
+        }
+        self.charge(tokens, cost);
+    }
+
+    fn charge(&mut self, tokens: &TokenUsage, cost: Option<Decimal>) {
+        self.usage.charge(tokens);
         self.unpriced |= cost.is_none();
         self.usage.cost_usd = match cost {
-            Some(cost) if !self.unpriced => Some(self.usage.cost_usd.unwrap_or_default().saturating_add(cost)),
+            Some(cost) if !self.unpriced => {
+                Some(self.usage.cost_usd.unwrap_or_default().saturating_add(cost).min(COST_USD_MOST).normalize())
+            }
             _ => None,
         };
     }

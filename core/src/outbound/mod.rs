@@ -1,25 +1,20 @@
-//! The only place that makes HTTP clients.
+//! The guarded way out: the only place that makes HTTP clients, so that nothing we send goes where it must not.
+//!
+//! What a provider, a tool or a redirect names is a stranger's word. A [`Client`] asks what an address is at every connection, when
+//! the name has just been resolved, and connects to what it has checked: there is no second look-up to race. `operator` has the
+//! exceptions, for addresses that an operator wrote down for this very purpose.
 
-use std::time::Duration;
+mod address;
+mod client;
+mod endpoint;
+mod operator;
+mod resolver;
 
-/// Longest time to connect to a server of ours.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub use address::{AddressKind, Reach};
+pub use client::{Client, SendError};
+pub(crate) use endpoint::web_url;
+pub use endpoint::{Endpoint, EndpointError};
+pub use operator::{key_set_client, operator_client};
 
-/// The client of the command line, for the one address that its operator gave: no proxy from the environment, no redirect.
-///
-/// # Errors
-/// Where the machine has no random numbers or no TLS.
-pub fn operator_client() -> Result<reqwest::Client, reqwest::Error> {
-    reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).connect_timeout(CONNECT_TIMEOUT).build()
-}
-
-/// Longest time that a key set may take, from the first byte of the request to the last of the answer: requests wait for it.
-const KEY_SET_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The client that reads published keys, from the one address of the configuration: no proxy, no redirect.
-///
-/// # Errors
-/// Where the machine has no random numbers or no TLS.
-pub fn key_set_client() -> Result<reqwest::Client, reqwest::Error> {
-    reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).timeout(KEY_SET_TIMEOUT).build()
-}
+#[cfg(test)]
+pub(crate) mod testing;

@@ -111,4 +111,5 @@ impl LimitWishes {
 
 /// What `numeric(20,10)` holds before and after the point.
 const COST_USD_MAX: Decimal = Decimal::from_parts(1_410_065_408, 2, 0, false, 0); // 10^10
-const COST_USD_SCALE_MAX: u32 = 10;
+pub(crate) const COST_USD_SCALE_MAX: u32 = 10;
+pub(crate) const COST_USD_MOST: Decimal = Decimal::from_parts(0x630F_FFFF, 0x6BC7_5E2D, 5, false, COST_USD_SCALE_MAX); // one step below

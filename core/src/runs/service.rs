@@ -7,6 +7,7 @@ use sqlx::PgPool;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::agents::Versions;
 use crate::clock::Clock;
 use crate::error::{Cap, Conflict, Error, Resource};
 use crate::events::follow::Follow;
@@ -14,6 +15,7 @@ use crate::events::{EventPage, Followed, log};
 use crate::execution::settle::{self, CancelOutcome};
 use crate::fault::{Faults, Point};
 use crate::idempotency::{self, Created, IdempotencyKey, KeyTtl};
+use crate::models::Policies;
 use crate::notify::{Hint, Notifier};
 use crate::page::{Cursor, Page, PageRequest, page};
 use crate::principal::Principal;
@@ -36,6 +38,8 @@ pub struct RunService {
     pub(crate) notifier: Notifier,
     pub(crate) submissions: Submissions,
     pub(crate) follow: Follow,
+    pub(crate) versions: Versions,
+    pub(crate) policies: Policies,
     pub(crate) key_ttl: KeyTtl,
     /// Whether a message for a run that waits for its user is the answer.
     pub(crate) route_input: bool,
@@ -98,6 +102,10 @@ impl RunService {
                 None => Err(self.session_missing_or(principal, new.session_id, Error::RateLimited(Cap::QueuedRuns)).await),
             };
         }
+        if !self.cost_is_known(&new).await? {
+            let unpriced = Error::malformed("/limits/max_cost_usd", "the model of this session's agent has no price");
+            return self.replay(&new).await?.ok_or(unpriced);
+        }
         let created = Submitted { run_id: new.id, session_id: new.session_id, status: RunStatus::Queued, replayed: false };
         for _ in 0..BUSY_TRIES_MAX {
             match self.submissions.store(&new).await? {
@@ -138,6 +146,19 @@ impl RunService {
             }
         }
         Err(Error::ConcurrencyConflict)
+    }
+
+    /// Whether a limit of cost can be kept, where one is wished for: only those who wish for one wait for the look at the session.
+    async fn cost_is_known(&self, new: &NewRun) -> Result<bool, Error> {
+        if new.command.limits.max_cost_usd.is_none() {
+            return Ok(true);
+        }
+        // A session that is not there is somebody else's to tell.
+        let Some((agent_id, version)) = sessions::store::agent_of(&self.pool, &new.principal, new.session_id).await? else {
+            return Ok(true);
+        };
+        let agent = self.versions.get(&agent_id, &version).await?;
+        Ok(self.policies.is_priced(&agent.model))
     }
 
     /// What the key had created, as it is now. None: there is no key, or nothing under it.

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use crate::events::TokenUsage;
 use crate::schema;
 
-/// Totals over the run, failed attempts included. Keys in code point order: SQL writes the same object (`run_usage`).
+/// Totals over the run, failed attempts included; of a call of a model that is under way, the most that it may use. Keys in code point order: SQL writes the same object (`run_usage`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Usage {
     #[schema(minimum = 0)]
@@ -30,7 +30,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Adds the tokens of one answer. Saturating: a provider's nonsense must not stop a run.
+    /// Adds the tokens of one call. Saturating: a provider's nonsense must not stop a run.
     pub fn charge(&mut self, tokens: &TokenUsage) {
         let add = |total: &mut i64, more: i64| *total = total.saturating_add(more.max(0));
         add(&mut self.cache_write_input_tokens, tokens.cache_write_input_tokens);

@@ -85,6 +85,10 @@ async fn once(pool: &PgPool, doomed: Doomed<'_>) -> Result<Option<Answer>, sqlx:
             DELETE FROM questions q USING gone WHERE q.run_id = gone.id
         ), inv AS (
             DELETE FROM tool_invocations i USING gone WHERE i.run_id = gone.id
+        ), mod AS (
+            DELETE FROM model_calls m USING gone WHERE m.run_id = gone.id
+        ), con AS (
+            DELETE FROM provider_continuations c USING gone WHERE c.run_id = gone.id
         ), ev AS (
             DELETE FROM events e USING kind WHERE e.session_id = kind.id AND kind.outcome = 'deleted'
         ), rns AS (

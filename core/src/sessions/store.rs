@@ -150,6 +150,19 @@ pub(crate) async fn owned_status(pool: &PgPool, principal: &Principal, id: Uuid)
     status.map(|status| status.parse().map_err(Error::internal)).transpose()
 }
 
+/// The agent of the principal's own session, and its version.
+pub(crate) async fn agent_of(pool: &PgPool, principal: &Principal, id: Uuid) -> Result<Option<(String, String)>, Error> {
+    let session = sqlx::query!(
+        "SELECT s.agent_id, s.agent_version FROM sessions s WHERE s.id = $1 AND s.tenant_id = $2 AND s.principal_id = $3",
+        id,
+        principal.tenant_id,
+        principal.principal_id,
+    )
+    .fetch_optional(pool)
+    .await?;
+    Ok(session.map(|session| (session.agent_id, session.agent_version)))
+}
+
 struct Row {
     id: Uuid,
     principal_id: String,

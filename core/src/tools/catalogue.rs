@@ -12,6 +12,7 @@ use crate::tools::ask_user::AskUser;
 use crate::tools::calculate::Calculate;
 use crate::tools::current_time::CurrentTime;
 use crate::tools::external_write::ExternalWrite;
+use crate::tools::http_fetch::HttpFetch;
 use crate::tools::registration::{self, Compiled};
 use crate::tools::spec::ToolSpec;
 use crate::tools::tool::Tool;
@@ -68,13 +69,15 @@ impl Catalogue {
     /// The tools that come with the program.
     ///
     /// # Errors
-    /// As [`Catalogue::new`]: where `tools.disabled` names one that does not exist.
+    /// As [`Catalogue::new`]: where `tools.disabled` names one that does not exist; and where `tools.fetch_hosts` holds what is no host.
     pub fn builtin(config: &Config) -> Result<Self, CatalogueError> {
+        let fetch = HttpFetch::new(&config.tools.fetch_hosts).map_err(|problem| CatalogueError(vec![problem]))?;
         let tools: Vec<Arc<dyn Tool>> = vec![
             Arc::new(Calculate::new()),
             Arc::new(CurrentTime::new()),
             Arc::new(WriteArtifact::new()),
             Arc::new(AskUser::new()),
+            Arc::new(fetch),
             Arc::new(ExternalWrite::new(config.demo.effects_file.clone())),
         ];
         Self::new(tools, &config.tools.disabled)

@@ -7,6 +7,7 @@ mod current_time;
 mod excerpt;
 mod external_write;
 mod failure;
+mod http_fetch;
 mod invocation;
 pub mod pipeline;
 mod recovery;

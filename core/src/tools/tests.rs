@@ -1,6 +1,7 @@
 //! The contract that every tool keeps, whatever it does.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -11,6 +12,9 @@ use crate::artifacts::{ArtifactStore, ArtifactWriter};
 use crate::clock::Clock;
 use crate::config::{Artifacts, Config, Demo};
 use crate::fault::Faults;
+use crate::outbound::Reach;
+use crate::outbound::testing::{Names, Server};
+use crate::tools::http_fetch::HttpFetch;
 use crate::tools::{Catalogue, ReasonCode, Tool, ToolAnswer, ToolContext};
 
 /// What becomes of marks that a tool makes.
@@ -20,10 +24,11 @@ pub(super) enum Marks {
     Refused,
 }
 
-/// Tools with a world of their own: a store and a file of effects.
+/// Tools with a world of their own: a store, a file of effects, and a page to read.
 #[derive(Debug)]
 pub(super) struct World {
     folder: TempDir,
+    page: Server,
     pub(super) catalogue: Catalogue,
     store: ArtifactStore,
 }
@@ -37,7 +42,27 @@ impl World {
             ..Config::default()
         };
         let store = ArtifactStore::open(&config.artifacts, Clock::system()).unwrap();
-        Self { catalogue: Catalogue::builtin(&config).unwrap(), store, folder }
+        let builtin = Catalogue::builtin(&config).unwrap();
+        let builtin = builtin.names().filter_map(|name| builtin.entry(name)).map(|entry| Arc::clone(&entry.tool));
+        // The page is on this machine, where the tool itself would not go.
+        let names = Arc::new(Names::default().at("page.example", ["127.0.0.1"]));
+        let fetch = HttpFetch::over(names.client(Reach::Private), &["page.example".into()]).unwrap();
+        let mut tools: Vec<Arc<dyn Tool>> = builtin.filter(|tool| tool.spec().name != fetch.spec().name).collect();
+        tools.push(Arc::new(fetch));
+        Self { catalogue: Catalogue::new(tools, &[]).unwrap(), page: Server::page("text"), store, folder }
+    }
+
+    /// Arguments with which a tool succeeds. A tool that is not here fails the test: its contract is to be looked at.
+    fn example(&self, name: &str) -> Value {
+        match name {
+            "math.calculate" => json!({"expression": "12 * 9"}),
+            "system.current_time" => json!({"timezone": "Europe/Berlin"}),
+            "artifact.write" => json!({"name": "a.txt", "content": "text"}),
+            "conversation.ask_user" => json!({"question": "Which one?", "choices": ["this", "that"]}),
+            "http.fetch" => json!({"url": self.page.url("page.example", "/")}),
+            "demo.external_write" => json!({"content": "text"}),
+            other => panic!("{other} has no example"),
+        }
     }
 
     pub(super) fn effects(&self) -> String {
@@ -90,25 +115,14 @@ impl World {
     }
 }
 
-/// Arguments with which a tool succeeds. A tool that is not here fails the test: its contract is to be looked at.
-fn example(name: &str) -> Value {
-    match name {
-        "math.calculate" => json!({"expression": "12 * 9"}),
-        "system.current_time" => json!({"timezone": "Europe/Berlin"}),
-        "artifact.write" => json!({"name": "a.txt", "content": "text"}),
-        "conversation.ask_user" => json!({"question": "Which one?", "choices": ["this", "that"]}),
-        "demo.external_write" => json!({"content": "text"}),
-        other => panic!("{other} has no example"),
-    }
-}
-
 #[tokio::test]
 async fn what_leaves_a_mark_outside_says_so_before() {
     let world = World::new();
     for name in world.catalogue.names() {
         let entry = world.catalogue.entry(name).unwrap();
         let before = world.effects();
-        let (answer, effects_at_marks) = world.call(name, &example(name), &world.writer(Uuid::max()), Marks::Recorded).await;
+        let (answer, effects_at_marks) =
+            world.call(name, &world.example(name), &world.writer(Uuid::max()), Marks::Recorded).await;
         match answer {
             Ok(ToolAnswer::Result { value, .. }) => {
                 assert!(entry.result_fits(&value), "{name}: {value}");
@@ -130,7 +144,7 @@ async fn what_cannot_say_so_sends_nothing() {
     let world = World::new();
     for name in world.catalogue.names() {
         if world.catalogue.entry(name).unwrap().spec().idempotency.marks_effects() {
-            let (answer, _) = world.call(name, &example(name), &world.writer(Uuid::max()), Marks::Refused).await;
+            let (answer, _) = world.call(name, &world.example(name), &world.writer(Uuid::max()), Marks::Refused).await;
             assert_eq!(answer, Err(ReasonCode::Cancelled), "{name}");
         }
     }
@@ -142,7 +156,7 @@ async fn unknown_arguments_are_refused() {
     let world = World::new();
     for name in world.catalogue.names() {
         let entry = world.catalogue.entry(name).unwrap();
-        let mut arguments = example(name);
+        let mut arguments = world.example(name);
         arguments["unknown"] = json!(1);
         assert!(!entry.accepts(&arguments) && !entry.accepts(&json!({})), "{name}");
     }
@@ -152,7 +166,7 @@ async fn unknown_arguments_are_refused() {
 async fn a_question_goes_out_as_it_was_asked() {
     let world = World::new();
     let name = "conversation.ask_user";
-    let (answer, _) = world.call(name, &example(name), &world.writer(Uuid::max()), Marks::Refused).await;
+    let (answer, _) = world.call(name, &world.example(name), &world.writer(Uuid::max()), Marks::Refused).await;
     let Ok(ToolAnswer::Ask(question)) = answer else { panic!("{answer:?}") };
     assert_eq!((question.question.as_str(), question.choices), ("Which one?", Some(vec!["this".into(), "that".into()])));
     let entry = world.catalogue.entry(name).unwrap();

@@ -11,6 +11,7 @@ use baton_core::clock::Clock;
 use baton_core::config::{AuthMode, Config, Tools};
 use baton_core::db::{self, Role};
 use baton_core::fault::Faults;
+use baton_core::models::Policies;
 use baton_core::policy::Profiles;
 use baton_core::tools::pipeline::Pipeline;
 use baton_core::tools::{self, Tool};
@@ -207,7 +208,8 @@ pub(crate) enum Asked {
 /// A worker with the built-in tools and these.
 fn new_worker(config: &Config, pool: PgPool, tools: &[Arc<dyn Tool>], clock: Clock, faults: Faults) -> Worker {
     // Which of them are disabled is asked of all together, below.
-    let builtin = Config { tools: Tools::default(), ..config.clone() };
+    let none_disabled = Tools { disabled: Vec::new(), ..config.tools.clone() };
+    let builtin = Config { tools: none_disabled, ..config.clone() };
     let builtin = tools::Catalogue::builtin(&builtin).unwrap();
     let builtin = builtin.names().filter_map(|name| builtin.entry(name)).map(|entry| Arc::clone(&entry.tool));
     let pipeline = Pipeline {
@@ -227,7 +229,7 @@ async fn serve(
 ) -> (Services, String, CancellationToken, tokio::task::JoinHandle<()>) {
     let pool = db::connect(&config.database, Role::Api).unwrap();
     let profiles = Profiles::load(config.policy.folder.as_deref()).unwrap();
-    let agents = agents::Catalogue::load(&pool, &config.agents, &profiles).await.unwrap();
+    let agents = agents::Catalogue::load(&pool, &config.agents, &profiles, &Policies::new(config).unwrap()).await.unwrap();
     let services = Services::open(config, Role::Api, pool, clock.clone(), agents, faults.clone()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -32,6 +32,7 @@ pub(crate) struct Http {
 }
 
 impl Http {
+    #[expect(clippy::disallowed_methods, reason = "the tests are the clients here")]
     pub(crate) fn new(url: String) -> Self {
         Self { client: reqwest::Client::builder().no_proxy().build().unwrap(), url, caller: None, token: None }
     }

@@ -102,7 +102,15 @@ fn turn(rng: &mut StdRng, step: u32, asks_for_calls: bool) -> Vec<Event> {
     let steps = rng.random_range(if asks_for_calls { 2..4 } else { 1..4 });
     let mut events = vec![request(step)];
     for _ in 2..steps {
-        events.push(Event::ModelResponseFailed(ModelResponseFailed { attempt: 1, code: String::new(), retryable: true, step }));
+        events.push(Event::ModelResponseFailed(ModelResponseFailed {
+            attempt: 1,
+            code: String::new(),
+            cost_source: None,
+            cost_usd: None,
+            retryable: true,
+            step,
+            usage: None,
+        }));
     }
     if steps > 1 {
         let tool_calls = if asks_for_calls { calls::requested(rng, step) } else { Vec::new() };
@@ -114,12 +122,13 @@ fn turn(rng: &mut StdRng, step: u32, asks_for_calls: bool) -> Vec<Event> {
 /// Texts are left for the markers.
 fn request(step: u32) -> Event {
     let (model, provider) = (String::new(), "torture".into());
-    Event::ModelRequestStarted(ModelRequestStarted { attempt: 1, model, provider, step })
+    Event::ModelRequestStarted(ModelRequestStarted { attempt: 1, held: None, model, provider, step })
 }
 
 fn response(rng: &mut StdRng, step: u32, tool_calls: Vec<ToolCall>) -> Event {
     Event::ModelResponseCompleted(ModelResponseCompleted {
         attempt: 1,
+        cost_source: None,
         cost_usd: Some(Decimal::new(rng.random_range(0..1_000), 6)),
         message_index: step - 1,
         step,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use baton_core::content::fit;
 use baton_core::events::{Stop, TokenUsage, ToolCall};
 
-use crate::models::{ModelError, ModelEvent};
+use crate::models::{Completion, Continuation, Failure, ModelError, ModelEvent};
 
 /// Bytes of a turn's text as JSON. With the calls it fits the body of an event.
 const TEXT_BYTES_MAX: usize = 112 * 1024;
@@ -22,7 +22,10 @@ pub(crate) struct Turn {
     pub(crate) text: String,
     pub(crate) tool_calls: Vec<ToolCall>,
     pub(crate) stop: Stop,
-    pub(crate) usage: TokenUsage,
+    /// None: the provider did not say.
+    pub(crate) usage: Option<TokenUsage>,
+    pub(crate) continuation: Option<Continuation>,
+    pub(crate) request_id: Option<String>,
     /// Something was cut to fit an event's body.
     pub(crate) truncated: bool,
 }
@@ -38,7 +41,7 @@ pub(crate) struct Assembler {
 
 impl Assembler {
     /// Takes a piece. Some: the stream is over.
-    pub(crate) fn take(&mut self, event: ModelEvent) -> Option<Result<Turn, ModelError>> {
+    pub(crate) fn take(&mut self, event: ModelEvent) -> Option<Result<Turn, Failure>> {
         match event {
             ModelEvent::ReasoningDelta(_) => None,
             ModelEvent::TextDelta(text) => {
@@ -50,7 +53,7 @@ impl Assembler {
                     || name.len() > NAME_BYTES_MAX
                     || (self.calls.len() == CALLS_MAX && !self.calls.contains_key(&index))
                 {
-                    return Some(Err(ModelError::Protocol));
+                    return Some(Err(ModelError::Protocol.into()));
                 }
                 let call =
                     self.calls.entry(index).or_insert_with(|| ToolCall { arguments_raw: String::new(), call_id, index, name });
@@ -58,20 +61,23 @@ impl Assembler {
                 push_within(&mut call.arguments_raw, &arguments, ARGUMENTS_BYTES_MAX, is_full);
                 None
             }
-            ModelEvent::Completed { stop, usage } => Some(std::mem::take(self).finish(stop, usage)),
-            ModelEvent::Failed(error) => Some(Err(error)),
+            ModelEvent::Completed(completion) => Some(std::mem::take(self).finish(completion)),
+            ModelEvent::Failed(failure) => Some(Err(failure)),
         }
     }
 
-    fn finish(self, stop: Stop, usage: TokenUsage) -> Result<Turn, ModelError> {
-        if self.text.is_empty() && self.calls.is_empty() {
-            return Err(ModelError::Empty);
+    fn finish(self, completion: Completion) -> Result<Turn, Failure> {
+        let failed = |error| Failure { error, retry_after: None, request_id: completion.request_id.clone() };
+        if self.text.trim().is_empty() && self.calls.is_empty() {
+            // A filter says the same the next time.
+            let is_filtered = completion.stop == Stop::ContentFilter;
+            return Err(failed(if is_filtered { ModelError::Permanent } else { ModelError::Empty }));
         }
         let (text, cut) = fit(&self.text, TEXT_BYTES_MAX);
         let mut truncated = cut || self.is_text_full || self.full_calls.values().any(|is_full| *is_full);
         let mut tool_calls: Vec<ToolCall> = self.calls.into_values().collect();
         if has_duplicate_ids(&tool_calls) {
-            return Err(ModelError::Protocol); // a result could not be told apart from another's
+            return Err(failed(ModelError::Protocol)); // a result could not be told apart from another's
         }
         let mut room = ARGUMENTS_BYTES_MAX;
         for call in &mut tool_calls {
@@ -80,7 +86,8 @@ impl Assembler {
             call.arguments_raw = arguments.to_owned();
             room -= serde_json::to_string(&call.arguments_raw).map_or(room, |json| json.len().min(room));
         }
-        Ok(Turn { text: text.to_owned(), tool_calls, stop, usage, truncated })
+        let Completion { stop, usage, continuation, request_id } = completion;
+        Ok(Turn { text: text.to_owned(), tool_calls, stop, usage, continuation, request_id, truncated })
     }
 }
 

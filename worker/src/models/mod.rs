@@ -1,16 +1,37 @@
-//! Models: whoever answers a conversation. One trait, one normalized stream, one assembler.
+//! Models: whoever answers a conversation. One trait, one normalized stream, one check of it, one assembler.
+//!
+//! `remote` asks a server: `transport` sends what one of `openai_chat`, `openai_responses` and `anthropic` has written, `reading`
+//! takes the answer apart with `sse` and `json`, the same module understands it, and `outgoing` puts it in order.
 
+mod anthropic;
 mod assemble;
+mod checked;
+mod failure;
+mod json;
+mod openai_chat;
+mod openai_responses;
+mod outgoing;
+mod reading;
+mod remote;
 mod scripted;
+mod sse;
+mod think;
+mod tool_names;
+mod transport;
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use baton_core::Code;
-use baton_core::agents::{AgentDefinition, SCRIPTED};
+use baton_core::agents::AgentDefinition;
 use baton_core::content::ContentBlock;
 use baton_core::events::{Stop, TokenUsage};
 use baton_core::execution::Message;
+use baton_core::models::{Policy, key_of};
+use baton_core::outbound::Client;
+use baton_core::tools::ToolSpec;
+use baton_core::{Code, Error};
 use futures::Stream;
 
 pub(crate) use assemble::{Assembler, Turn};
@@ -19,6 +40,8 @@ pub(crate) use assemble::{Assembler, Turn};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ModelRequest {
     pub(crate) agent: Arc<AgentDefinition>,
+    /// What it may call.
+    pub(crate) tools: Arc<[ToolSpec]>,
     pub(crate) messages: Vec<Message>,
     /// What the user said to begin this run.
     pub(crate) input: Vec<ContentBlock>,
@@ -26,7 +49,29 @@ pub(crate) struct ModelRequest {
     pub(crate) attempt: u32,
     /// Turns that the model has completed in this run.
     pub(crate) turn: u32,
+    /// What the provider gave to be handed back, by the step of the turn that it came with.
+    pub(crate) continuations: BTreeMap<u32, Continuation>,
+    /// Tokens of the answer at most.
+    pub(crate) max_output_tokens: u32,
 }
+
+impl ModelRequest {
+    /// Each message with what its provider needs back. The run's own turns are the last ones of the conversation.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = (&Message, Option<&Continuation>)> {
+        let is_turn = |message: &Message| matches!(message, Message::Assistant { .. });
+        let turns = self.messages.iter().filter(|message| is_turn(message)).count() as u32;
+        let mut seen = 0;
+        self.messages.iter().map(move |message| {
+            seen += u32::from(is_turn(message));
+            let step = (seen + self.turn).checked_sub(turns).filter(|step| is_turn(message) && *step > 0);
+            (message, step.and_then(|step| self.continuations.get(&step)))
+        })
+    }
+}
+
+/// What a provider needs back with the next request, as it came: signed thinking, encrypted reasoning. Opaque, and for that provider
+/// and run alone.
+pub(crate) type Continuation = Arc<[u8]>;
 
 /// The normalized stream. Exactly one of the last two ends it.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,12 +85,34 @@ pub(crate) enum ModelEvent {
         name: String,
         arguments: String,
     },
-    /// Only this usage counts.
-    Completed {
-        stop: Stop,
-        usage: TokenUsage,
-    },
-    Failed(ModelError),
+    Completed(Completion),
+    Failed(Failure),
+}
+
+/// The end of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Completion {
+    pub(crate) stop: Stop,
+    /// Only this usage counts. None: the provider did not say.
+    pub(crate) usage: Option<TokenUsage>,
+    pub(crate) continuation: Option<Continuation>,
+    /// The provider's name for the call, for whoever asks it about one.
+    pub(crate) request_id: Option<String>,
+}
+
+/// The end of a call that was no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) error: ModelError,
+    /// What the provider asked us to wait, as it said it.
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) request_id: Option<String>,
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        Self { error, retry_after: None, request_id: None }
+    }
 }
 
 /// Why a model did not answer. Never the provider's words.
@@ -59,6 +126,8 @@ pub(crate) enum ModelError {
     Protocol,
     /// Neither text nor a call.
     Empty,
+    /// The request is longer than the model can read.
+    ContextOverflow,
 }
 
 impl ModelError {
@@ -68,11 +137,12 @@ impl ModelError {
             Self::Permanent => Code::ModelPermanentError.as_str(),
             Self::Protocol => Code::ModelProtocolError.as_str(),
             Self::Empty => "empty_model_turn",
+            Self::ContextOverflow => Code::ContextOverflow.as_str(),
         }
     }
 
     pub(crate) const fn is_retryable(self) -> bool {
-        !matches!(self, Self::Permanent)
+        !matches!(self, Self::Permanent | Self::ContextOverflow)
     }
 }
 
@@ -82,10 +152,33 @@ pub(crate) type ModelStream = Pin<Box<dyn Stream<Item = ModelEvent> + Send>>;
 pub(crate) trait ModelProvider: std::fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
 
-    fn stream(&self, request: ModelRequest) -> ModelStream;
+    /// What the provider makes of its answer. Nobody but `stream` takes it.
+    fn answer(&self, request: ModelRequest) -> ModelStream;
+
+    fn stream(&self, request: ModelRequest) -> ModelStream {
+        Box::pin(checked::checked(self.answer(request)))
+    }
 }
 
-/// The provider of an agent's model policy, and the model's name there.
-pub(crate) fn provider_of(agent: &AgentDefinition) -> Option<(&'static dyn ModelProvider, &str)> {
-    (agent.model == SCRIPTED).then_some((&scripted::Scripted as &dyn ModelProvider, SCRIPTED))
+/// Who answers under a policy. None: nobody in this process, which has no key for it.
+///
+/// # Errors
+/// `Internal` where the machine has no random numbers or no TLS.
+pub(crate) fn provider_of(policy: &Policy) -> Result<Option<Arc<dyn ModelProvider>>, Error> {
+    let Some(endpoint) = &policy.endpoint else { return Ok(Some(Arc::new(scripted::Scripted))) };
+    let key = key_of(endpoint, |name| std::env::var(name).ok());
+    if endpoint.api_key_env.is_some() && key.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Arc::new(remote::Remote {
+        kind: endpoint.kind,
+        base: endpoint.base.clone(),
+        key,
+        model: policy.model.clone(),
+        temperature: policy.temperature,
+        client: Client::new(endpoint.base.reach()).map_err(Error::internal)?,
+    })))
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use baton_core::execution::Message;
 use regex::Captures;
 use serde_json::Value;
 
-use crate::models::{ModelError, ModelEvent, ModelProvider, ModelRequest, ModelStream};
+use crate::models::{Completion, ModelError, ModelEvent, ModelProvider, ModelRequest, ModelStream};
 
 /// Characters of a delta where the file does not say.
 const CHUNK_CHARS: usize = 16;
@@ -23,13 +23,13 @@ impl ModelProvider for Scripted {
         "scripted"
     }
 
-    fn stream(&self, request: ModelRequest) -> ModelStream {
+    fn answer(&self, request: ModelRequest) -> ModelStream {
         let (turn, events) = match play(&request) {
             Ok(played) => played,
             Err(unwritten) => {
                 // The failure of the run says what the rules let it say: whoever writes the file needs to know more.
                 tracing::warn!("{unwritten}");
-                return Box::pin(futures::stream::iter([ModelEvent::Failed(ModelError::Permanent)]));
+                return Box::pin(futures::stream::iter([ModelEvent::Failed(ModelError::Permanent.into())]));
             }
         };
         Box::pin(async_stream::stream! {
@@ -69,14 +69,14 @@ fn events(turn: &ScriptTurn, fault: Option<Fault>, step: u32, values: &Values<'_
     let text = values.render(if is_failed { &turn.text_if_failed } else { &turn.text });
     let chunk = turn.chunk.unwrap_or(CHUNK_CHARS);
     match fault {
-        Some(Fault::Transient | Fault::Timeout) => return vec![ModelEvent::Failed(ModelError::Transient)],
-        Some(Fault::Permanent) => return vec![ModelEvent::Failed(ModelError::Permanent)],
-        Some(Fault::Malformed) => return vec![ModelEvent::Failed(ModelError::Protocol)],
-        Some(Fault::Empty) => return vec![ModelEvent::Completed { stop: Stop::EndTurn, usage: TokenUsage::default() }],
+        Some(Fault::Transient | Fault::Timeout) => return vec![ModelEvent::Failed(ModelError::Transient.into())],
+        Some(Fault::Permanent) => return vec![ModelEvent::Failed(ModelError::Permanent.into())],
+        Some(Fault::Malformed) => return vec![ModelEvent::Failed(ModelError::Protocol.into())],
+        Some(Fault::Empty) => return vec![completed(Stop::EndTurn, TokenUsage::default())],
         Some(Fault::Cut) => {
             let half: String = text.chars().take(text.chars().count().div_ceil(2)).collect();
             let mut events = chunks(&half, chunk, ModelEvent::TextDelta);
-            events.push(ModelEvent::Failed(ModelError::Transient));
+            events.push(ModelEvent::Failed(ModelError::Transient.into()));
             return events;
         }
         None => {}
@@ -92,8 +92,12 @@ fn events(turn: &ScriptTurn, fault: Option<Fault>, step: u32, values: &Values<'_
         });
     }
     let stop = turn.stop.unwrap_or(if turn.tool_calls.is_empty() { Stop::EndTurn } else { Stop::ToolUse });
-    events.push(ModelEvent::Completed { stop, usage: turn.usage.unwrap_or_else(|| estimate(values.messages, &text)) });
+    events.push(completed(stop, turn.usage.unwrap_or_else(|| estimate(values.messages, &text))));
     events
+}
+
+fn completed(stop: Stop, usage: TokenUsage) -> ModelEvent {
+    ModelEvent::Completed(Completion { stop, usage: Some(usage), continuation: None, request_id: None })
 }
 
 fn chunks(text: &str, characters: usize, event: fn(String) -> ModelEvent) -> Vec<ModelEvent> {

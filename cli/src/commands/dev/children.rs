@@ -9,6 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio_util::sync::CancellationToken;
 
+use crate::commands::dev::provider::Found;
 use crate::exit::{Exit, Failure};
 use crate::ready::{self, ProcessReady};
 
@@ -35,6 +36,8 @@ pub(super) struct ChildOptions {
     pub(super) artifacts_folder: PathBuf,
     /// What `demo.external_write` appends to.
     pub(super) effects_file: PathBuf,
+    /// Whom the assistant asks.
+    pub(super) found: Option<Found>,
 }
 
 #[derive(Debug)]
@@ -217,6 +220,7 @@ fn spawn(name: &str, options: &ChildOptions, role: Role) -> Result<Process, Fail
     command.env("DATABASE_URL", &options.database_url);
     command.env("BATON_ARTIFACTS__FOLDER", &options.artifacts_folder);
     command.env("BATON_DEMO__EFFECTS_FILE", &options.effects_file);
+    command.envs(options.found.iter().flat_map(Found::variables));
     // A changed file is a new version while one tries things out.
     command.env("BATON_AGENTS__CHANGED_FILE", "new_version");
     if std::env::var_os("BATON_WORKER__DRAIN").is_none() {

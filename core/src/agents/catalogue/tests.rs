@@ -1,7 +1,14 @@
 use super::*;
+use crate::config::Config;
 
 fn problems(file: &str) -> String {
-    match check(vec![("file".into(), file.into())], &Profiles::load(None).unwrap()) {
+    problems_under(file, "")
+}
+
+fn problems_under(file: &str, models: &str) -> String {
+    let models = toml::from_str(models).unwrap();
+    let policies = Policies::new(&Config { models, ..Config::default() }).unwrap();
+    match check(vec![("file".into(), file.into())], &Profiles::load(None).unwrap(), &policies) {
         Ok(_) => String::new(),
         Err(error) => error.to_string(),
     }
@@ -22,7 +29,19 @@ fn the_layer_of_an_agent_is_checked_with_the_rest() {
 }
 
 #[test]
-fn a_model_that_is_not_there_is_not_looked_for() {
-    let unknown = problems(&DEMO.replacen("\"scripted\"", "\"gpt-5\"", 1));
-    assert!(unknown.contains("file: /model: only `scripted` exists in this version"), "{unknown}");
+fn a_file_names_a_model_policy_that_is_configured() {
+    let fast = DEMO.replacen("\"scripted\"", "\"fast\"", 1);
+    let unknown = problems(&fast);
+    assert!(unknown.contains("file: /model: a model policy"), "{unknown}");
+    assert_eq!(problems_under(&fast, "[fast]\nprovider = \"openai\"\nmodel = \"m\""), "");
+}
+
+#[test]
+fn a_limit_of_cost_needs_a_model_with_prices() {
+    let limited = format!("{DEMO}\n[limits]\nmax_cost_usd = \"0.05\"\n");
+    let unpriced = problems(&limited);
+    assert!(unpriced.contains("file: /limits/max_cost_usd: needs a model policy with prices"), "{unpriced}");
+    let limited = limited.replacen("\"scripted\"", "\"priced\"", 1);
+    let prices = "prices = { input = 1, output = 2.5 }";
+    assert_eq!(problems_under(&limited, &format!("[priced]\nprovider = \"scripted\"\n{prices}")), "");
 }

@@ -41,8 +41,6 @@ fn samples() -> Vec<Event> {
         Event::RunResumed(RunResumed { after: ResumeCause::LeaseExpired }),
         Event::RunRequeued(RunRequeued { cause: RequeueCause::HandedBack }),
         Event::RunCancelRequested(RunCancelRequested { requested_by: TEXT.into() }),
-        Event::ModelRequestStarted(ModelRequestStarted { attempt: 1, model: TEXT.into(), provider: TEXT.into(), step: 2 }),
-        Event::ModelResponseFailed(ModelResponseFailed { attempt: 1, code: TEXT.into(), retryable: true, step: 2 }),
         Event::AssistantMessageCompleted(AssistantMessageCompleted {
             content: text_content(TEXT),
             message_index: 1,
@@ -87,9 +85,27 @@ fn samples() -> Vec<Event> {
     ];
     for truncated in [false, true] {
         let call = || ToolCall { arguments_raw: TEXT.into(), call_id: TEXT.into(), index: 0, name: TEXT.into() };
+        let cost_usd = truncated.then(|| "0.000000000001".parse().unwrap());
+        samples.push(Event::ModelRequestStarted(ModelRequestStarted {
+            attempt: 1,
+            held: truncated.then_some(Hold { cost_usd, input_tokens: 3, output_tokens: 256 }),
+            model: TEXT.into(),
+            provider: TEXT.into(),
+            step: 2,
+        }));
+        samples.push(Event::ModelResponseFailed(ModelResponseFailed {
+            attempt: 1,
+            code: TEXT.into(),
+            cost_source: truncated.then_some(CostSource::Estimated),
+            cost_usd,
+            retryable: true,
+            step: 2,
+            usage: truncated.then_some(TokenUsage { input_tokens: 3, ..TokenUsage::default() }),
+        }));
         samples.push(Event::ModelResponseCompleted(ModelResponseCompleted {
             attempt: 1,
-            cost_usd: truncated.then(|| "0.000000000001".parse().unwrap()),
+            cost_source: truncated.then_some(CostSource::Reported),
+            cost_usd,
             message_index: 1,
             step: 2,
             stop: Stop::ToolUse,

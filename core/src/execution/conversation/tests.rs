@@ -20,6 +20,7 @@ fn turn(calls: &[&str]) -> Event {
     });
     Event::ModelResponseCompleted(ModelResponseCompleted {
         attempt: 1,
+        cost_source: None,
         cost_usd: None,
         message_index: 0,
         step: 1,

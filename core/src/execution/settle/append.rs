@@ -5,7 +5,9 @@ use sqlx::{PgExecutor, PgPool};
 use uuid::Uuid;
 
 use crate::execution::settle::Ending;
+use crate::execution::settle::model_rows::ModelColumns;
 use crate::execution::settle::rows::CallColumns;
+use crate::models::ModelRows;
 use crate::runs::Usage;
 use crate::tools::CallRows;
 
@@ -22,6 +24,7 @@ pub(in crate::execution) struct AppendRow {
     pub(in crate::execution) cancel_observed: bool,
     pub(in crate::execution) events: Vec<EventRow>,
     pub(in crate::execution) calls: CallRows,
+    pub(in crate::execution) model: ModelRows,
 }
 
 #[derive(Debug)]
@@ -58,10 +61,11 @@ pub(in crate::execution) async fn append_and_settle(
     rows: &[AppendRow],
 ) -> Result<Vec<Appended>, sqlx::Error> {
     let runs = Columns::of(rows);
-    let mut calls = CallColumns::default();
+    let (mut calls, mut model) = (CallColumns::default(), ModelColumns::default());
     let (mut event_runs, mut types, mut versions, mut bodies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for row in rows {
         calls.push(row.fence.run_id, &row.calls);
+        model.push(row.fence.run_id, &row.model);
         for event in &row.events {
             event_runs.push(row.fence.run_id);
             types.push(event.event_type.to_owned());
@@ -115,7 +119,7 @@ pub(in crate::execution) async fn append_and_settle(
                 status_since = CASE WHEN w.new_status IS NULL THEN r.status_since ELSE now() END,
                 updated_at = now()
             FROM num w WHERE r.id = w.run_id
-            RETURNING r.id AS run_id, r.session_id, r.tenant_id, r.principal_id, w.top
+            RETURNING r.id AS run_id, r.session_id, r.tenant_id, r.principal_id, w.top, r.finished_at IS NOT NULL AS is_over
         ), inv AS (
             -- What hangs on a run changes only here, under its row's lock, and with an update of the run.
             INSERT INTO tool_invocations (id, run_id, step, call_index, call_id, tool_name, tool_version, schema_sha256, arguments,
@@ -137,6 +141,31 @@ pub(in crate::execution) async fn append_and_settle(
             SELECT a.id, upd.session_id, a.run_id, upd.tenant_id, upd.principal_id, a.name, a.media_type, a.sha256, a.size_bytes
             FROM upd JOIN unnest($41::uuid[], $42::uuid[], $43::text[], $44::text[], $45::text[], $46::int8[])
                 AS a(run_id, id, name, media_type, sha256, size_bytes) ON a.run_id = upd.run_id
+        ), started AS (
+            -- A call of a model, at what is held for it.
+            INSERT INTO model_calls (run_id, step, attempt, provider, model, input_tokens, output_tokens, input_price, cached_input_price,
+                cache_write_input_price, output_price, cost_usd, cost_source)
+            SELECT c.run_id, c.step, c.attempt, c.provider, c.model, c.input_tokens, c.output_tokens, c.input_price, c.cached_input_price,
+                c.cache_write_input_price, c.output_price, c.cost_usd, CASE WHEN c.cost_usd IS NULL THEN 'unpriced' ELSE 'held' END
+            FROM upd JOIN unnest($48::uuid[], $49::int4[], $50::int4[], $51::text[], $52::text[], $53::int8[],
+                $54::int8[], $55::numeric[], $56::numeric[], $57::numeric[], $58::numeric[], $59::numeric[])
+                AS c(run_id, step, attempt, provider, model, input_tokens, output_tokens, input_price, cached_input_price,
+                cache_write_input_price, output_price, cost_usd) ON c.run_id = upd.run_id
+        ), settled AS (
+            UPDATE model_calls m SET input_tokens = c.input_tokens, cached_input_tokens = c.cached, cache_write_input_tokens = c.cache_write,
+                output_tokens = c.output_tokens, reasoning_tokens = c.reasoning, cost_usd = c.cost_usd, cost_source = c.cost_source,
+                provider_request_id = c.provider_request_id, finished_at = now()
+            FROM upd JOIN unnest($60::uuid[], $61::int4[], $62::int4[], $63::int8[], $64::int8[], $65::int8[],
+                $66::int8[], $67::int8[], $68::numeric[], $69::text[], $70::text[])
+                AS c(run_id, step, attempt, input_tokens, cached, cache_write, output_tokens, reasoning, cost_usd, cost_source,
+                provider_request_id) ON c.run_id = upd.run_id
+            WHERE m.run_id = c.run_id AND m.step = c.step AND m.attempt = c.attempt
+        ), kept AS (
+            INSERT INTO provider_continuations (run_id, step, bytes)
+            SELECT c.run_id, c.step, c.bytes
+            FROM upd JOIN unnest($71::uuid[], $72::int4[], $73::bytea[]) AS c(run_id, step, bytes) ON c.run_id = upd.run_id
+        ), dropped AS (
+            DELETE FROM provider_continuations c USING upd WHERE c.run_id = upd.run_id AND upd.is_over
         ), ins AS (
             INSERT INTO events (session_id, sequence, run_id, type, schema_version, body)
             SELECT num.session_id, num.base + ev.k, ev.run_id, ev.type, ev.schema_version, ev.body
@@ -191,6 +220,32 @@ pub(in crate::execution) async fn append_and_settle(
         &calls.artifacts.sha256,
         &calls.artifacts.size_bytes,
         &runs.events,
+        &model.started.run_id,
+        &model.started.step,
+        &model.started.attempt,
+        &model.started.provider,
+        &model.started.model,
+        &model.started.input_tokens,
+        &model.started.output_tokens,
+        &model.started.input_price as &[Option<Decimal>],
+        &model.started.cached_input_price as &[Option<Decimal>],
+        &model.started.cache_write_input_price as &[Option<Decimal>],
+        &model.started.output_price as &[Option<Decimal>],
+        &model.started.cost_usd as &[Option<Decimal>],
+        &model.settled.run_id,
+        &model.settled.step,
+        &model.settled.attempt,
+        &model.settled.input_tokens,
+        &model.settled.cached_input_tokens,
+        &model.settled.cache_write_input_tokens,
+        &model.settled.output_tokens,
+        &model.settled.reasoning_tokens,
+        &model.settled.cost_usd as &[Option<Decimal>],
+        &model.settled.cost_source,
+        &model.settled.provider_request_id as &[Option<String>],
+        &model.continuations.run_id,
+        &model.continuations.step,
+        &model.continuations.bytes,
     )
     .fetch_all(database)
     .await?;

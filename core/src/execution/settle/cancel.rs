@@ -101,7 +101,9 @@ async fn once(pool: &PgPool, principal: &Principal, run_id: Uuid) -> Result<Opti
                 last_sequence = CASE WHEN num.outcome = 'cancelled' THEN num.top END,
                 status_since = CASE WHEN num.outcome = 'cancelled' THEN now() ELSE r.status_since END
             FROM num JOIN kind ON kind.id = num.run_id WHERE r.id = num.run_id
-            RETURNING r.id AS run_id, run_usage(r) AS usage, num.base, num.session_id
+            RETURNING r.id AS run_id, run_usage(r) AS usage, num.base, num.session_id, r.finished_at IS NOT NULL AS is_over
+        ), dropped AS (
+            DELETE FROM provider_continuations c USING upd WHERE c.run_id = upd.run_id AND upd.is_over
         ), ev AS (
             INSERT INTO events (session_id, sequence, run_id, type, schema_version, body)
             SELECT u.session_id, u.base + b.k, u.run_id, b.type, 1, coalesce(b.body, '{"usage":' || u.usage || '}')

@@ -6,6 +6,7 @@
 
 mod append;
 mod cancel;
+mod model_rows;
 mod rows;
 mod suspend;
 mod sweep;

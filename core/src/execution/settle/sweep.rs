@@ -84,6 +84,8 @@ pub(in crate::execution) async fn requeue_lost(conn: &mut PgConnection, lease_lo
             FROM num WHERE r.id = num.run_id
             RETURNING r.id AS run_id, num.session_id, num.fails, num.base, num.last_sequence AS sequence, r.failure_step,
                 run_usage(r) AS usage
+        ), dropped AS (
+            DELETE FROM provider_continuations c USING upd WHERE c.run_id = upd.run_id AND upd.fails
         ), ev AS (
             INSERT INTO events (session_id, sequence, run_id, type, schema_version, body)
             SELECT u.session_id, u.base + row_number() OVER (PARTITION BY u.run_id ORDER BY inv.id), u.run_id, 'tool.call.uncertain', 1,
@@ -183,6 +185,8 @@ pub(in crate::execution) async fn fail_overdue(conn: &mut PgConnection) -> Resul
                 failure_step = nullif(r.step_count, 0), finished_at = now(), last_sequence = num.top, status_since = now(), updated_at = now()
             FROM num WHERE r.id = num.run_id
             RETURNING r.id AS run_id, num.session_id, num.base, num.top, r.failure_reason, r.failure_message, r.failure_step, run_usage(r) AS usage
+        ), dropped AS (
+            DELETE FROM provider_continuations c USING upd WHERE c.run_id = upd.run_id
         ), ev AS (
             INSERT INTO events (session_id, sequence, run_id, type, schema_version, body)
             SELECT u.session_id, u.base + row_number() OVER (PARTITION BY u.run_id ORDER BY a.id), u.run_id, 'approval.resolved', 1,
@@ -261,6 +265,8 @@ pub(in crate::execution) async fn repair_waiting(conn: &mut PgConnection) -> Res
                 status_since = now(), updated_at = now()
             FROM num WHERE r.id = num.run_id
             RETURNING r.id AS run_id, num.session_id, num.answered, num.last_sequence AS sequence, r.failure_step, run_usage(r) AS usage
+        ), dropped AS (
+            DELETE FROM provider_continuations c USING upd WHERE c.run_id = upd.run_id AND NOT upd.answered
         ), ev AS (
             INSERT INTO events (session_id, sequence, run_id, type, schema_version, body)
             SELECT u.session_id, u.sequence, u.run_id, 'run.failed', 1, '{"failure":{"message":' || to_json($2::text)::text || ',"occurred_at":"'

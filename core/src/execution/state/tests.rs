@@ -25,7 +25,7 @@ fn began() -> Vec<Event> {
 }
 
 fn request(step: u32, attempt: u32) -> Event {
-    Event::ModelRequestStarted(ModelRequestStarted { attempt, model: "m".into(), provider: "p".into(), step })
+    Event::ModelRequestStarted(ModelRequestStarted { attempt, held: None, model: "m".into(), provider: "p".into(), step })
 }
 
 fn response(step: u32, cost_usd: Option<Decimal>, calls: &[&str]) -> Event {
@@ -37,6 +37,7 @@ fn response(step: u32, cost_usd: Option<Decimal>, calls: &[&str]) -> Event {
     });
     Event::ModelResponseCompleted(ModelResponseCompleted {
         attempt: 1,
+        cost_source: None,
         cost_usd,
         message_index: step - 1,
         step,
@@ -46,6 +47,23 @@ fn response(step: u32, cost_usd: Option<Decimal>, calls: &[&str]) -> Event {
         truncated: false,
         usage: TokenUsage { input_tokens: 10, output_tokens: 3, ..TokenUsage::default() },
     })
+}
+
+fn failed(step: u32, attempt: u32, code: &str, usage: Option<TokenUsage>) -> Event {
+    Event::ModelResponseFailed(ModelResponseFailed {
+        attempt,
+        code: code.into(),
+        cost_source: None,
+        cost_usd: usage.map(|_| Decimal::new(1, 2)),
+        retryable: true,
+        step,
+        usage,
+    })
+}
+
+fn holding(step: u32, attempt: u32, cost_usd: Option<Decimal>) -> Event {
+    let held = Some(Hold { cost_usd, input_tokens: 100, output_tokens: 400 });
+    Event::ModelRequestStarted(ModelRequestStarted { attempt, held, model: "m".into(), provider: "p".into(), step })
 }
 
 fn proposed(call_id: &str) -> Event {
@@ -102,8 +120,7 @@ fn a_call_is_where_the_log_left_it() {
 
 #[test]
 fn only_failed_attempts_of_this_step_count() {
-    let failed =
-        |attempt| Event::ModelResponseFailed(ModelResponseFailed { attempt, code: "c".into(), retryable: true, step: 1 });
+    let failed = |attempt| failed(1, attempt, "c", None);
     let mut events = began();
     events.extend([
         request(1, 1),
@@ -189,4 +206,46 @@ fn a_long_history_loses_its_oldest_exchanges_and_says_so() {
     let before = history.clone();
     history.trim(1_000_000);
     assert_eq!(history.messages()[1..], before.messages()[1..], "what fits stays");
+}
+
+#[test]
+fn what_is_held_is_charged_until_the_answer_says_what_it_was() {
+    let charged = |events: &[Event]| {
+        let usage = fold(&[began(), events.to_vec()].concat()).unwrap().usage;
+        (usage.input_tokens, usage.output_tokens, usage.cost_usd.map(|cost| cost.to_string()))
+    };
+    let cost = |cents| Some(Decimal::new(cents, 2));
+    let said = |input, output, cost: &str| (input, output, Some(cost.to_owned()));
+    assert_eq!(charged(&[holding(1, 1, cost(50))]), said(100, 400, "0.5"));
+    assert_eq!(charged(&[holding(1, 1, cost(50)), response(1, cost(2), &[])]), said(10, 3, "0.02"));
+    let spent = TokenUsage { input_tokens: 7, ..TokenUsage::default() };
+    assert_eq!(charged(&[holding(1, 1, cost(50)), failed(1, 1, "c", Some(spent))]), said(7, 0, "0.01"));
+    // A crash: the next attempt takes nothing back.
+    let again = [holding(1, 1, cost(50)), holding(1, 2, cost(50)), response(1, cost(2), &[])];
+    assert_eq!(charged(&again), said(110, 403, "0.52"));
+    assert_eq!(charged(&[holding(1, 1, None)]), (100, 400, None));
+    assert_eq!(charged(&[holding(1, 1, None), response(1, None, &[]), holding(2, 1, cost(1))]).2, None);
+}
+
+#[test]
+fn an_attempt_that_was_cut_off_says_nothing_of_the_model() {
+    let mut events = began();
+    events.extend([request(1, 1), failed(1, 1, ModelResponseFailed::INTERRUPTED, None), request(1, 2), failed(1, 2, "c", None)]);
+    let state = fold(&events).unwrap();
+    assert_eq!((state.attempt, state.failed_attempts), (2, 1));
+}
+
+#[test]
+fn a_run_is_pinned_to_whom_it_asked_first() {
+    let mut events = began();
+    events.extend([request(1, 1), response(1, None, &[])]);
+    let other = Event::ModelRequestStarted(ModelRequestStarted {
+        attempt: 1,
+        held: None,
+        model: "other".into(),
+        provider: "other".into(),
+        step: 2,
+    });
+    events.push(other);
+    assert_eq!(fold(&events).unwrap().pinned, Some(Pinned { provider: "p".into(), model: "m".into() }));
 }

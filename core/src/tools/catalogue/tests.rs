@@ -5,6 +5,7 @@ use futures::future::BoxFuture;
 use serde_json::json;
 
 use super::*;
+use crate::config::Tools;
 use crate::tools::{Idempotency, OutputTrust, Parallel, ReasonCode, Risk, SideEffect, ToolAnswer, ToolContext, ToolKind};
 
 #[derive(Debug)]
@@ -173,8 +174,12 @@ fn an_entry_checks_arguments_and_results_and_knows_whether_it_is_disabled() {
 fn the_built_in_tools_load() {
     let mut config = Config::default();
     let catalogue = Catalogue::builtin(&config).unwrap();
-    let names = ["artifact.write", "conversation.ask_user", "demo.external_write", "math.calculate", "system.current_time"];
+    let names =
+        ["artifact.write", "conversation.ask_user", "demo.external_write", "http.fetch", "math.calculate", "system.current_time"];
     assert_eq!(catalogue.names().collect::<Vec<_>>(), names);
+    config.tools.fetch_hosts = vec!["https://a.example".into()];
+    assert!(Catalogue::builtin(&config).unwrap_err().to_string().contains("`tools.fetch_hosts`: `https://a.example`"));
+    config.tools = Tools::default();
     config.tools.disabled = vec!["math.calculus".into()];
     assert!(Catalogue::builtin(&config).unwrap_err().to_string().contains("math.calculus"));
 }

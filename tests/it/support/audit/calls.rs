@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_core::events::{Decision, Event};
-use sqlx::PgConnection;
+use baton_core::events::{CostSource, Decision, Event, TokenUsage};
+use rust_decimal::Decimal;
+use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -17,6 +18,20 @@ pub(super) struct Hanging {
     approvals: Rows<(String, OffsetDateTime)>,
     questions: Rows<(String, OffsetDateTime)>,
     artifacts: BTreeSet<(Uuid, Uuid)>,
+    model_calls: BTreeMap<Uuid, BTreeMap<(u32, u32), ModelCall>>,
+    /// Runs whose providers need something back.
+    continuations: BTreeSet<Uuid>,
+}
+
+/// A call of a model: who was asked, and what it is charged with.
+#[derive(Debug, Clone, PartialEq)]
+struct ModelCall {
+    provider: String,
+    model: String,
+    usage: TokenUsage,
+    cost_usd: Option<Decimal>,
+    cost_source: CostSource,
+    is_finished: bool,
 }
 
 impl Hanging {
@@ -29,7 +44,11 @@ impl Hanging {
             sqlx::query_as("SELECT run_id, id, status, expires_at FROM questions").fetch_all(&mut *conn).await.unwrap();
         let artifacts: Vec<(Uuid, Uuid)> =
             sqlx::query_as("SELECT run_id, id FROM artifacts").fetch_all(&mut *conn).await.unwrap();
+        let continuations: Vec<(Uuid,)> =
+            sqlx::query_as("SELECT DISTINCT run_id FROM provider_continuations").fetch_all(&mut *conn).await.unwrap();
         Self {
+            model_calls: model_calls(&mut *conn).await,
+            continuations: continuations.into_iter().map(|(run,)| run).collect(),
             invocations: invocations.into_iter().map(|(run, id, status)| ((run, id), status)).collect(),
             approvals: approvals.into_iter().map(|(run, id, status, at)| ((run, id), (status, at))).collect(),
             questions: questions.into_iter().map(|(run, id, status, at)| ((run, id), (status, at))).collect(),
@@ -65,8 +84,41 @@ impl Hanging {
         if artifacts != told.artifacts {
             wrong.push(format!("artifacts: the rows are {artifacts:?}, the log says {:?}", told.artifacts));
         }
+        // The torture test writes events of models without their rows.
+        let model_calls = self.model_calls.get(&run).cloned().unwrap_or_default();
+        if model_calls != told.model_calls && !told.model_calls.is_empty() {
+            wrong.push(format!("calls of models: the rows are {model_calls:?}, the log says {:?}", told.model_calls));
+        }
+        let is_over = events.iter().any(|event| event.event_type().is_terminal());
+        if is_over && self.continuations.contains(&run) {
+            wrong.push("what its provider needed back has outlived it".into());
+        }
         wrong
     }
+}
+
+async fn model_calls(conn: &mut PgConnection) -> BTreeMap<Uuid, BTreeMap<(u32, u32), ModelCall>> {
+    let rows = sqlx::query("SELECT * FROM model_calls").fetch_all(conn).await.unwrap();
+    let mut calls: BTreeMap<Uuid, BTreeMap<(u32, u32), ModelCall>> = BTreeMap::new();
+    for row in rows {
+        let number = |column| u32::try_from(row.get::<i32, _>(column)).unwrap();
+        let call = ModelCall {
+            provider: row.get("provider"),
+            model: row.get("model"),
+            usage: TokenUsage {
+                cache_write_input_tokens: row.get("cache_write_input_tokens"),
+                cached_input_tokens: row.get("cached_input_tokens"),
+                input_tokens: row.get("input_tokens"),
+                output_tokens: row.get("output_tokens"),
+                reasoning_tokens: row.get("reasoning_tokens"),
+            },
+            cost_usd: row.get::<Option<Decimal>, _>("cost_usd").map(|cost| cost.normalize()),
+            cost_source: row.get::<String, _>("cost_source").parse().unwrap(),
+            is_finished: row.get::<Option<OffsetDateTime>, _>("finished_at").is_some(),
+        };
+        calls.entry(row.get("run_id")).or_default().insert((number("step"), number("attempt")), call);
+    }
+    calls
 }
 
 fn of_run<T: Clone>(rows: &Rows<T>, run: Uuid) -> BTreeMap<Uuid, T> {
@@ -80,6 +132,8 @@ struct Told {
     approvals: BTreeMap<Uuid, (String, OffsetDateTime)>,
     questions: BTreeMap<Uuid, (String, OffsetDateTime)>,
     artifacts: BTreeSet<Uuid>,
+    /// By step and attempt, where the log says what was held for them.
+    model_calls: BTreeMap<(u32, u32), ModelCall>,
     /// Calls that are on record, by the provider's identifier; a later turn may use it again.
     ids: BTreeMap<String, Uuid>,
 }
@@ -93,6 +147,28 @@ impl Told {
 
     fn apply(&mut self, event: &Event) {
         match event {
+            Event::ModelRequestStarted(request) => {
+                let Some(held) = request.held else { return };
+                let call = ModelCall {
+                    provider: request.provider.clone(),
+                    model: request.model.clone(),
+                    usage: TokenUsage {
+                        input_tokens: held.input_tokens,
+                        output_tokens: held.output_tokens,
+                        ..TokenUsage::default()
+                    },
+                    cost_usd: held.cost_usd,
+                    cost_source: if held.cost_usd.is_some() { CostSource::Held } else { CostSource::Unpriced },
+                    is_finished: false,
+                };
+                self.model_calls.insert((request.step, request.attempt), call);
+            }
+            Event::ModelResponseCompleted(response) => {
+                self.settle((response.step, response.attempt), Some(response.usage), response.cost_usd, response.cost_source);
+            }
+            Event::ModelResponseFailed(failed) => {
+                self.settle((failed.step, failed.attempt), failed.usage, failed.cost_usd, failed.cost_source);
+            }
             Event::ToolCallProposed(call) => {
                 self.ids.insert(call.call_id.clone(), call.invocation_id);
                 self.call(call.invocation_id, "PROPOSED");
@@ -131,6 +207,18 @@ impl Told {
             }
             Event::RunFailed(_) | Event::RunCancelled(_) | Event::RunCompleted(_) => self.end(event),
             _ => {}
+        }
+    }
+
+    fn settle(
+        &mut self,
+        call: (u32, u32),
+        usage: Option<TokenUsage>,
+        cost_usd: Option<Decimal>,
+        cost_source: Option<CostSource>,
+    ) {
+        if let (Some(call), Some(usage), Some(cost_source)) = (self.model_calls.get_mut(&call), usage, cost_source) {
+            *call = ModelCall { usage, cost_usd, cost_source, is_finished: true, ..call.clone() };
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use baton_core::execution::{Append, Ending, SuspendOutcome, Suspension, WriteError};
+use baton_core::models::ModelRows;
 use futures::future::join_all;
 use uuid::Uuid;
 
@@ -38,7 +39,8 @@ impl TortureWorker {
             Then::Ends(ending) => Some(ending.clone()),
             Then::GoesOn => None,
         };
-        let append = Append { events, calls, totals, ending, cancel_observed: held.cancel_requested };
+        let append =
+            Append { events, calls, model: ModelRows::default(), totals, ending, cancel_observed: held.cancel_requested };
         self.journal.append(&mut held.lease, append).await.map(|()| SuspendOutcome::Waiting)
     }
 

@@ -70,7 +70,7 @@ fn undecided(context: &RunContext<'_>) -> Flow<Vec<Call>> {
 
 /// Steps 1 to 7.
 pub(super) async fn assess(context: &RunContext<'_>, call: &Call) -> Flow<Assessment> {
-    if context.state.last_stop == Some(Stop::MaxTokens) {
+    if context.state.last_stop.is_some_and(Stop::is_cut_off) {
         return Ok(Assessment::Failed { reason: ReasonCode::TruncatedTurn });
     }
     let proposed = Proposed {

@@ -1,0 +1,112 @@
+//! `agentctl doctor`: looks at what has to be there, and says what to do about what is not. It calls no provider: that would cost.
+
+use baton_core::agents::Catalogue;
+use baton_core::clock::Clock;
+use baton_core::config::Config;
+use baton_core::db::{self, Role, SchemaError};
+use baton_core::error::chain;
+use baton_core::fault::Faults;
+use baton_core::models::{Policies, key_of};
+use baton_core::queue::QueueView;
+use baton_core::{Principal, Scope, Services};
+use serde::Serialize;
+
+use crate::args::{Global, PRINCIPAL, TENANT};
+use crate::connection;
+use crate::exit::{Exit, Failure};
+use crate::render;
+
+/// A run that has waited for so long although there are workers is worth a look.
+const WAITS_LONG_SECONDS: f64 = 60.0;
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    ok: bool,
+    /// What was found, and what to do where it is not well.
+    says: String,
+}
+
+pub(crate) async fn run(global: &Global) -> Result<(), Failure> {
+    let mut checks = Vec::new();
+    if let Err(failed) = examine(global, &mut checks).await {
+        checks.push(failed); // what comes after it cannot be looked at
+    }
+    if global.json {
+        render::json(&checks)?;
+    } else {
+        checks.iter().for_each(|Check { name, ok, says }| println!("{}  {name:<9} {says}", if *ok { "ok" } else { "NO" }));
+    }
+    match checks.iter().filter(|check| !check.ok).count() {
+        0 => Ok(()),
+        wrong => Err(Failure::new(Exit::Unavailable, format!("{wrong} of {} checks failed", checks.len()))),
+    }
+}
+
+async fn examine(global: &Global, checks: &mut Vec<Check>) -> Result<(), Check> {
+    let config = connection::config(global).map_err(|failure| bad("settings", failure.to_string()))?;
+    checks.push(good("settings", "read"));
+    checks.extend(providers(&config));
+    let pool = db::connect(&config.database, Role::Command).map_err(|error| bad("database", chain(&error)))?;
+    let schema = db::check_schema(&pool).await;
+    if let Err(error @ SchemaError::Database(_)) = &schema {
+        return Err(bad("database", format!("{}; is Postgres running there?", connection::no_database(&config, error))));
+    }
+    checks.push(good("database", "answers"));
+    schema.map_err(|error| bad("schema", chain(&error)))?;
+    checks.push(good("schema", "is that of this program"));
+    let operator = Principal::new(TENANT, PRINCIPAL, [Scope::OperatorRead]).map_err(|error| bad("worker", chain(&error)))?;
+    let services = Services::open(&config, Role::Command, pool, Clock::system(), Catalogue::default(), Faults::default())
+        .map_err(|error| bad("artifacts", chain(&error)))?;
+    let queue = services.queue.get(&operator).await.map_err(|error| bad("worker", chain(&error)))?;
+    checks.extend([workers(&queue), waiting(&queue)]);
+    Ok(())
+}
+
+/// Each model policy: whether the key of its provider is here. Workers elsewhere have variables of their own.
+fn providers(config: &Config) -> Vec<Check> {
+    let policies = match Policies::new(config) {
+        Ok(policies) => policies,
+        Err(error) => return vec![bad("models", error.to_string().replace('\n', "; "))],
+    };
+    let asked = policies.all().filter_map(|policy| Some((policy, policy.endpoint.as_ref()?)));
+    let checks: Vec<Check> = asked
+        .map(|(policy, endpoint)| {
+            let who = format!("`{}` asks {} by {}", policy.name, policy.model, policy.provider);
+            match &endpoint.api_key_env {
+                Some(name) if key_of(endpoint, |name| std::env::var(name).ok()).is_none() => {
+                    bad("models", format!("{who}: set {name} where its workers run"))
+                }
+                _ => good("models", who),
+            }
+        })
+        .collect();
+    if checks.is_empty() { vec![good("models", "only `scripted`, which plays what an agent's file says")] } else { checks }
+}
+
+fn workers(queue: &QueueView) -> Check {
+    match queue.workers.len() {
+        0 => bad("worker", "none is alive: start `agentctl worker`"),
+        alive => good("worker", format!("{alive} alive")),
+    }
+}
+
+fn waiting(queue: &QueueView) -> Check {
+    let oldest = queue.classes.iter().filter_map(|class| class.oldest_age_seconds).fold(0.0, f64::max);
+    if oldest > WAITS_LONG_SECONDS {
+        return bad(
+            "queue",
+            format!("a run has waited for {oldest:.0} s: `agentctl runs list --status queued`, then `agentctl why RUN`"),
+        );
+    }
+    good("queue", "nothing waits for long")
+}
+
+fn good(name: &'static str, says: impl Into<String>) -> Check {
+    Check { name, ok: true, says: says.into() }
+}
+
+fn bad(name: &'static str, says: impl Into<String>) -> Check {
+    Check { name, ok: false, says: says.into() }
+}

@@ -1,0 +1,38 @@
+//! Keys of providers: read from the environment by whoever calls a provider, and kept where nothing prints them.
+
+use secrecy::SecretString;
+
+use crate::models::policy::{Endpoint, Policies};
+
+/// The keys that are not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct MissingKeys(pub Vec<String>);
+
+/// The key of a provider. An empty variable is none.
+pub fn key_of(endpoint: &Endpoint, variable: impl Fn(&str) -> Option<String>) -> Option<SecretString> {
+    let key = variable(endpoint.api_key_env.as_deref()?)?;
+    (!key.trim().is_empty()).then(|| SecretString::from(key.trim()))
+}
+
+/// Whether every one of these policies can be used: a worker that could not execute its agents' runs is not to start.
+///
+/// # Errors
+/// [`MissingKeys`]: which variable to set, for whom.
+pub fn require_keys<'a>(
+    policies: &Policies,
+    used: impl Iterator<Item = &'a str>,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<(), MissingKeys> {
+    let mut missing = Vec::new();
+    for policy in used.filter_map(|name| policies.get(name)) {
+        let Some(endpoint) = &policy.endpoint else { continue };
+        let Some(name) = &endpoint.api_key_env else { continue };
+        if key_of(endpoint, &variable).is_none() {
+            missing.push(format!("the model policy `{}` needs the key of `{}`: set {name}", policy.name, policy.provider));
+        }
+    }
+    missing.sort();
+    missing.dedup();
+    if missing.is_empty() { Ok(()) } else { Err(MissingKeys(missing)) }
+}

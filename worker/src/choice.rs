@@ -1,0 +1,55 @@
+//! Which model a run asks: that of its agent's policy, or the one that it has begun with.
+
+use std::sync::Arc;
+
+use baton_core::Error;
+use baton_core::agents::AgentDefinition;
+use baton_core::execution::Pinned;
+use baton_core::models::{Policies, Policy};
+use baton_core::runs::FailureReason;
+
+use crate::models::{ModelProvider, provider_of};
+use crate::run_loop::{Flow, Outcome};
+
+/// The policies of this process, each with whoever answers under it.
+#[derive(Debug)]
+pub(crate) struct Choices(Vec<Choice>);
+
+#[derive(Debug, Clone)]
+pub(crate) struct Choice {
+    pub(crate) policy: Arc<Policy>,
+    /// None: nobody in this process.
+    provider: Option<Arc<dyn ModelProvider>>,
+}
+
+impl Choices {
+    pub(crate) fn new(policies: &Policies) -> Result<Self, Error> {
+        let choice = |policy: &Policy| Ok(Choice { policy: Arc::new(policy.clone()), provider: provider_of(policy)? });
+        policies.all().map(choice).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// A run that has asked one model asks no other: what that one gave to be handed back, another does not understand. Another
+    /// policy with the same provider and model will do.
+    pub(crate) fn of(&self, agent: &AgentDefinition, pinned: Option<&Pinned>) -> Flow<Choice> {
+        let is_named = |choice: &&Choice| choice.policy.name == agent.model;
+        let is_pinned = |choice: &&Choice| {
+            pinned.is_none_or(|pinned| choice.policy.provider == pinned.provider && choice.policy.model == pinned.model)
+        };
+        let choice = match (self.0.iter().find(is_named), pinned) {
+            (Some(named), _) if is_pinned(&named) => named,
+            (_, Some(_)) => self.0.iter().find(is_pinned).ok_or_else(|| unanswered("provider_changed"))?,
+            (_, None) => return Err(unanswered("no_model_policy")),
+        };
+        Ok(choice.clone())
+    }
+}
+
+impl Choice {
+    pub(crate) fn provider(&self) -> Flow<Arc<dyn ModelProvider>> {
+        self.provider.clone().ok_or_else(|| unanswered("no_provider"))
+    }
+}
+
+fn unanswered(class: &str) -> Outcome {
+    Outcome::failed_for(FailureReason::ModelPermanentError, class)
+}

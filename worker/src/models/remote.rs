@@ -1,0 +1,129 @@
+//! A provider that is a server somewhere. One call is one request: whoever asks decides whether to ask again.
+
+use std::time::Duration;
+
+use baton_core::config::ProviderKind;
+use baton_core::outbound::{Client, Endpoint};
+use futures::StreamExt;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use url::Url;
+
+use crate::models::outgoing::Outgoing;
+use crate::models::reading::{Reader, Reading};
+use crate::models::tool_names::ToolNames;
+use crate::models::{Failure, ModelError, ModelEvent, ModelProvider, ModelRequest, ModelStream};
+use crate::models::{anthropic, failure, openai_chat, openai_responses, transport};
+
+/// A server that sends nothing for so long, not even a comment, is gone.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// Once the model has stopped, only its usage can follow; some servers leave the connection open instead.
+const USAGE_WAIT: Duration = Duration::from_secs(5);
+
+/// A model of a provider.
+#[derive(Debug)]
+pub(crate) struct Remote {
+    pub(crate) kind: ProviderKind,
+    pub(crate) base: Endpoint,
+    pub(crate) key: Option<SecretString>,
+    pub(crate) model: String,
+    pub(crate) temperature: Option<f64>,
+    pub(crate) client: Client,
+}
+
+impl ModelProvider for Remote {
+    fn name(&self) -> &'static str {
+        self.kind.as_str()
+    }
+
+    fn answer(&self, request: ModelRequest) -> ModelStream {
+        let names = ToolNames::new(&request.tools);
+        let Ok(headers) = self.headers() else {
+            return Box::pin(futures::stream::iter([ModelEvent::Failed(ModelError::Permanent.into())]));
+        };
+        let body = self.body(&request, &names).to_string().into_bytes();
+        let reply = transport::post(self.client.clone(), self.url(), headers, body);
+        let (reader, out) = (self.reader(names), Outgoing::new(request.step));
+        Box::pin(async_stream::stream! {
+            let mut reply = match reply.await {
+                Ok(reply) => reply,
+                Err(error) => {
+                    yield ModelEvent::Failed(Failure::from(error));
+                    return;
+                }
+            };
+            if !(200..300).contains(&reply.status) {
+                let refusal = reply.refusal().await;
+                yield ModelEvent::Failed(failure::of_status(reply.status, &reply.headers, &refusal));
+                return;
+            }
+            let mut reading = Reading::new(reader, out, transport::request_id(&reply.headers));
+            while !reading.is_over() {
+                let wait = if reading.has_stopped() { USAGE_WAIT } else { SILENCE_MAX };
+                let events = match tokio::time::timeout(wait, reply.body.next()).await {
+                    Ok(Some(Ok(bytes))) => reading.push(&bytes),
+                    Ok(Some(Err(_)) | None) | Err(_) => reading.end(),
+                };
+                for event in events {
+                    yield event;
+                }
+            }
+        })
+    }
+}
+
+impl Remote {
+    fn url(&self) -> Url {
+        let path = match self.kind {
+            ProviderKind::OpenaiChat => "chat/completions",
+            ProviderKind::OpenaiResponses => "responses",
+            // Anthropic documents its address without the version, which people write there all the same.
+            ProviderKind::Anthropic if self.base.below("").path().trim_end_matches('/').ends_with("/v1") => "messages",
+            ProviderKind::Anthropic => "v1/messages",
+        };
+        self.base.below(path)
+    }
+
+    /// The key, never to be shown, and what else the provider wants in front of a request.
+    fn headers(&self) -> Result<HeaderMap, reqwest::header::InvalidHeaderValue> {
+        let mut headers = HeaderMap::new();
+        if self.kind == ProviderKind::Anthropic {
+            headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
+        }
+        if let Some(key) = &self.key {
+            let key = key.expose_secret();
+            let (name, value) = match self.kind {
+                ProviderKind::Anthropic => (HeaderName::from_static("x-api-key"), key.to_owned()),
+                ProviderKind::OpenaiChat | ProviderKind::OpenaiResponses => (AUTHORIZATION, format!("Bearer {key}")),
+            };
+            let mut value = HeaderValue::try_from(value)?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        Ok(headers)
+    }
+
+    /// What the provider is asked. Pure: the same request is the same body, byte for byte.
+    pub(super) fn body(&self, request: &ModelRequest, names: &ToolNames) -> Value {
+        let mut body = match self.kind {
+            ProviderKind::OpenaiChat => openai_chat::body(request, names, openai_chat::output_limit_key(&self.url())),
+            ProviderKind::OpenaiResponses => openai_responses::body(request, names),
+            ProviderKind::Anthropic => anthropic::body(request, names),
+        };
+        body["model"] = self.model.as_str().into();
+        if let Some(temperature) = self.temperature {
+            body["temperature"] = temperature.into();
+        }
+        body
+    }
+
+    pub(super) fn reader(&self, names: ToolNames) -> Box<dyn Reader> {
+        match self.kind {
+            ProviderKind::OpenaiChat => Box::new(openai_chat::ChatReader::new(names)),
+            ProviderKind::OpenaiResponses => Box::new(openai_responses::ResponsesReader::new(names)),
+            ProviderKind::Anthropic => Box::new(anthropic::MessagesReader::new(names)),
+        }
+    }
+}
