@@ -35,7 +35,14 @@ def main() -> int:
         keys = f'[{{algorithm="HS256",secret_file="{secret}"}}]'
         auth = {"MODE": "jwt", "ISSUER": ISSUER, "AUDIENCE": AUDIENCE, "KEYS": keys}
         environment = os.environ | {f"BATON_AUTH__{name}": value for name, value in auth.items()}
-        command = [agentctl, "--data-dir", pathlib.Path(folder, "data"), "dev", "--listen", "127.0.0.1:0", "--ready-file", ready]
+        # Priced, or a limit of cost would be refused, which the document cannot say of a schema.
+        environment |= {"BATON_MODELS__PRICED__PROVIDER": "scripted", "BATON_MODELS__PRICED__PRICES": "{input=1,output=2}"}
+        agents = pathlib.Path(folder, "agents")
+        agents.mkdir()
+        demo = HERE.parent.parent.joinpath("agents", "demo.toml").read_text()
+        agents.joinpath("demo.toml").write_text(demo.replace('model = "scripted"', 'model = "priced"'))
+        command = [agentctl, "--data-dir", pathlib.Path(folder, "data"), "dev", "--listen", "127.0.0.1:0", "--ready-file", ready,
+                   "--agents", agents]
         server = subprocess.Popen(command, cwd=HERE.parent.parent, env=environment, stdout=subprocess.DEVNULL)
         try:
             url = json.loads(eventually(lambda: ready.exists() and ready.read_text(), server))["url"]
