@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use baton_core::config::{Config, Model, Provider, ProviderKind};
 use baton_core::fault::Faults;
-use baton_devmodel::{Answer, Fault, ModelDouble, Turn};
+use baton_devmodel::{Answer, Fault, ModelDouble, Play, Turn};
 use futures::future;
 use rust_decimal::Decimal;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Follower, Http, Process, RealApp, TestApp, agents_folder, bodies_of, calls_of, eventually};
+use crate::events_wire::Wire;
+use crate::support::{Follower, Frame, Http, Process, RealApp, TestApp, agents_folder, bodies_of, calls_of, eventually};
 
 /// The agent of each, its policy and its provider have one name.
 const FORMATS: [(&str, ProviderKind); 3] =
@@ -58,25 +59,18 @@ fn calculate(double: &ModelDouble) {
 }
 
 #[tokio::test]
-async fn a_model_of_each_format_streams_text_and_calls_tools() {
+async fn a_model_of_each_format_answers_and_calls_tools() {
     let double = ModelDouble::start().await.unwrap();
     calculate(&double);
     let app = TestApp::start_with(ask(&double)).await;
     for (name, _) in FORMATS {
         let run_id = app.http.start_run_of(name, "How much is 12 times 9?").await;
-        let mut follower = Follower::new(&app.http, run_id);
-        let ((), ()) = future::join(app.work(), follower.follow_to_end()).await;
+        app.work().await;
         let run = app.http.run(run_id).await;
         assert_eq!(run["status"], "COMPLETED", "{name}: {run}");
         assert_eq!(calls_of(&app.pool, run_id).await, ["math.calculate COMPLETED"], "{name}");
         let said = bodies_of(&app.pool, run_id, "assistant.message.completed").await;
         assert_eq!(said[0]["content"][0]["text"], "The result is 108.", "{name}");
-        let live = |kind: &str| {
-            let of = follower.frames.iter().filter(|frame| frame.id.is_none() && frame.event() == kind);
-            of.map(|frame| frame.data.as_ref().unwrap()["text"].as_str().unwrap().to_owned()).collect::<String>()
-        };
-        assert_eq!(live("message.delta"), "The result is 108.", "{name}");
-        assert!(live("reasoning.delta").contains("It is done."), "{name}");
         // Two calls of 20 tokens in and 7 out, as the provider has counted them.
         assert_eq!((&run["usage"]["input_tokens"], &run["usage"]["cost_usd"]), (&json!(40), &json!("0.000068")), "{name}");
         let stored: String = sqlx::query_scalar("SELECT string_agg(body, '') FROM events WHERE run_id = $1")
@@ -87,6 +81,42 @@ async fn a_model_of_each_format_streams_text_and_calls_tools() {
         assert!(!stored.contains("It is done."), "reasoning is never stored");
     }
     app.finish().await;
+}
+
+/// The provider stops in the middle of its answer: what it has said until then is there to be read.
+#[tokio::test]
+async fn what_a_model_of_each_format_says_is_shown_while_it_says_it() {
+    let double = ModelDouble::start().await.unwrap();
+    double.answer_with(|request| {
+        let events = request.format().events(&Turn { reasoning: "A sum.".into(), ..Turn::text("First, and at last") });
+        let rest = events.find("at last").unwrap();
+        Answer::events(&events[..rest]).then(Play::Hang)
+    });
+    let app = TestApp::start_with(ask(&double)).await;
+    for (name, _) in FORMATS {
+        let run_id = app.http.start_run_of(name, "Say it").await;
+        let mut wire = Wire::open(&app.http, run_id, None).await;
+        wire.until_heartbeats(1).await; // it follows
+        let worker = app.worker.clone();
+        let execution = tokio::spawn(async move { worker.tick().await.unwrap() });
+        wire.until("what was said", |frames| {
+            live(frames, "message.delta") == "First, an" && live(frames, "reasoning.delta") == "A sum."
+        })
+        .await;
+        assert_eq!(double.open(), 1, "{name}: nobody has given it up");
+        app.http.cancel(run_id).await;
+        app.worker.renew().await.unwrap();
+        execution.await.unwrap();
+        assert_eq!(app.http.run(run_id).await["status"], "CANCELLED", "{name}");
+        eventually("the connection is closed", || async { (double.open() == 0).then_some(()) }).await;
+    }
+    app.finish().await;
+}
+
+/// What has been shown, of the text or the reasoning, without being stored.
+fn live(frames: &[Frame], kind: &str) -> String {
+    let shown = frames.iter().filter(|frame| frame.id.is_none() && frame.event() == kind);
+    shown.map(|frame| frame.data.as_ref().unwrap()["text"].as_str().unwrap()).collect()
 }
 
 #[tokio::test]
