@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use baton_core::config::{Config, Model, Provider, ProviderKind};
-use baton_devmodel::{Answer, Fault, ModelDouble, Turn};
+use baton_core::fault::Faults;
+use baton_devmodel::{Answer, Fault, ModelDouble, Play, Turn};
 use futures::future;
 use rust_decimal::Decimal;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Follower, Http, Process, RealApp, TestApp, agents_folder, bodies_of, calls_of, eventually};
+use crate::events_wire::Wire;
+use crate::support::{Follower, Frame, Http, Process, RealApp, TestApp, agents_folder, bodies_of, calls_of, eventually};
 
 /// The agent of each, its policy and its provider have one name.
 const FORMATS: [(&str, ProviderKind); 3] =
@@ -25,17 +28,23 @@ fn ask(double: &ModelDouble) -> impl Fn(&mut Config) {
     move |config| {
         config.agents.folder = Some(agents_folder().join("remote"));
         for (name, kind) in FORMATS {
-            let provider = Provider { kind, base_url: base_url.clone(), api_key_env: None, private_endpoint: true };
-            config.providers.0.insert(name.into(), provider);
+            config.providers.0.insert(name.into(), provider(kind, &base_url));
             config.models.insert(name.into(), policy(name));
         }
     }
+}
+
+fn provider(kind: ProviderKind, base_url: &str) -> Provider {
+    Provider { kind, base_url: base_url.into(), api_key_env: None, private_endpoint: true }
 }
 
 fn policy(provider: &str) -> Model {
     let settings = json!({"provider": provider, "model": "small", "prices": {"input": "1", "output": "2"}});
     serde_json::from_value(settings).unwrap()
 }
+
+/// What the double wants back, as it gave it.
+const SEALED: &str = "c2VhbGVk";
 
 /// Calculates first, and says what came of it.
 fn calculate(double: &ModelDouble) {
@@ -50,25 +59,18 @@ fn calculate(double: &ModelDouble) {
 }
 
 #[tokio::test]
-async fn a_model_of_each_format_streams_text_and_calls_tools() {
+async fn a_model_of_each_format_answers_and_calls_tools() {
     let double = ModelDouble::start().await.unwrap();
     calculate(&double);
     let app = TestApp::start_with(ask(&double)).await;
     for (name, _) in FORMATS {
         let run_id = app.http.start_run_of(name, "How much is 12 times 9?").await;
-        let mut follower = Follower::new(&app.http, run_id);
-        let ((), ()) = future::join(app.work(), follower.follow_to_end()).await;
+        app.work().await;
         let run = app.http.run(run_id).await;
         assert_eq!(run["status"], "COMPLETED", "{name}: {run}");
         assert_eq!(calls_of(&app.pool, run_id).await, ["math.calculate COMPLETED"], "{name}");
         let said = bodies_of(&app.pool, run_id, "assistant.message.completed").await;
         assert_eq!(said[0]["content"][0]["text"], "The result is 108.", "{name}");
-        let live = |kind: &str| {
-            let of = follower.frames.iter().filter(|frame| frame.id.is_none() && frame.event() == kind);
-            of.map(|frame| frame.data.as_ref().unwrap()["text"].as_str().unwrap().to_owned()).collect::<String>()
-        };
-        assert_eq!(live("message.delta"), "The result is 108.", "{name}");
-        assert!(live("reasoning.delta").contains("It is done."), "{name}");
         // Two calls of 20 tokens in and 7 out, as the provider has counted them.
         assert_eq!((&run["usage"]["input_tokens"], &run["usage"]["cost_usd"]), (&json!(40), &json!("0.000068")), "{name}");
         let stored: String = sqlx::query_scalar("SELECT string_agg(body, '') FROM events WHERE run_id = $1")
@@ -79,6 +81,42 @@ async fn a_model_of_each_format_streams_text_and_calls_tools() {
         assert!(!stored.contains("It is done."), "reasoning is never stored");
     }
     app.finish().await;
+}
+
+/// The provider stops in the middle of its answer: what it has said until then is there to be read.
+#[tokio::test]
+async fn what_a_model_of_each_format_says_is_shown_while_it_says_it() {
+    let double = ModelDouble::start().await.unwrap();
+    double.answer_with(|request| {
+        let events = request.format().events(&Turn { reasoning: "A sum.".into(), ..Turn::text("First, and at last") });
+        let rest = events.find("at last").unwrap();
+        Answer::events(&events[..rest]).then(Play::Hang)
+    });
+    let app = TestApp::start_with(ask(&double)).await;
+    for (name, _) in FORMATS {
+        let run_id = app.http.start_run_of(name, "Say it").await;
+        let mut wire = Wire::open(&app.http, run_id, None).await;
+        wire.until_heartbeats(1).await; // it follows
+        let worker = app.worker.clone();
+        let execution = tokio::spawn(async move { worker.tick().await.unwrap() });
+        wire.until("what was said", |frames| {
+            live(frames, "message.delta") == "First, an" && live(frames, "reasoning.delta") == "A sum."
+        })
+        .await;
+        assert_eq!(double.open(), 1, "{name}: nobody has given it up");
+        app.http.cancel(run_id).await;
+        app.worker.renew().await.unwrap();
+        execution.await.unwrap();
+        assert_eq!(app.http.run(run_id).await["status"], "CANCELLED", "{name}");
+        eventually("the connection is closed", || async { (double.open() == 0).then_some(()) }).await;
+    }
+    app.finish().await;
+}
+
+/// What has been shown, of the text or the reasoning, without being stored.
+fn live(frames: &[Frame], kind: &str) -> String {
+    let shown = frames.iter().filter(|frame| frame.id.is_none() && frame.event() == kind);
+    shown.map(|frame| frame.data.as_ref().unwrap()["text"].as_str().unwrap()).collect()
 }
 
 #[tokio::test]
@@ -108,7 +146,6 @@ async fn gate_d3_malformed_arguments_become_an_error_result_and_the_run_goes_on(
 /// The run waits for its user, and another worker goes on: it has nothing but what is stored.
 #[tokio::test]
 async fn gate_d5_what_a_provider_wants_back_reaches_it_from_another_worker_and_goes_with_the_run() {
-    const SEALED: &str = "c2VhbGVk";
     let double = ModelDouble::start().await.unwrap();
     double.answer_with(|request| {
         let turn = if request.body.to_string().contains("blue") {
@@ -136,6 +173,34 @@ async fn gate_d5_what_a_provider_wants_back_reaches_it_from_another_worker_and_g
         let kept: i64 = sqlx::query_scalar("SELECT count(*) FROM provider_continuations").fetch_one(&app.pool).await.unwrap();
         assert_eq!(kept, 0, "{name}");
     }
+    app.finish().await;
+}
+
+/// The next worker's policies lead elsewhere, all but one, which nobody has named: there the run goes on.
+#[tokio::test]
+async fn gate_d5_a_lost_workers_run_goes_on_at_its_provider_with_what_that_wants_back() {
+    let (double, other) = (ModelDouble::start().await.unwrap(), ModelDouble::start().await.unwrap());
+    calculate(&double);
+    let app = TestApp::start_with(ask(&double)).await;
+    for (name, kind) in FORMATS {
+        let run_id = app.http.start_run_of(name, "How much is 12 times 9?").await;
+        app.lose_worker_at_answer(run_id, 2).await;
+        let changed = |config: &mut Config| {
+            config.providers.0.insert("other".into(), provider(kind, &other.url()));
+            config.models.insert(name.into(), policy("other"));
+            config.models.insert("before".into(), policy(name));
+        };
+        app.another_worker_with(Faults::default(), &[], changed).await.tick().await.unwrap();
+        let run = app.http.run(run_id).await;
+        assert_eq!(run["status"], "COMPLETED", "{name}: {run}");
+        assert_eq!(calls_of(&app.pool, run_id).await, ["math.calculate COMPLETED"], "{name}: made once");
+        let asked = double.requests();
+        let [first, lost, again] = &asked[asked.len() - 3..] else { panic!("three requests") };
+        assert_eq!(lost.body, again.body, "{name}: from what is stored alone");
+        let seals = [first, again].map(|request| request.body.to_string().contains(SEALED));
+        assert_eq!(seals, [false, kind != ProviderKind::OpenaiChat], "{name}");
+    }
+    assert!(other.requests().is_empty(), "a run is pinned to its provider");
     app.finish().await;
 }
 
@@ -184,6 +249,7 @@ async fn gate_d4_no_key_header_or_body_of_a_provider_is_anywhere() {
             runs.push(start_run_of_stored_agent(&app, name, text).await);
         }
     }
+    let mut everything = BTreeMap::new();
     for run_id in runs {
         let run = eventually("the run has ended", || async {
             let run = app.http.run(run_id).await;
@@ -191,12 +257,15 @@ async fn gate_d4_no_key_header_or_body_of_a_provider_is_anywhere() {
         })
         .await;
         assert_eq!(run["status"], "FAILED", "{run}");
+        let mut follower = Follower::new(&app.http, run_id);
+        follower.follow_to_end().await;
+        everything.insert(format!("answers of {run_id}"), format!("{run} {:?}", follower.frames));
     }
+    everything.insert("log".into(), fs::read_to_string(&log).unwrap());
     assert!(double.requests().iter().all(|request| {
         let headers = ["authorization", "x-api-key"].map(|name| request.headers.get(name).and_then(|value| value.to_str().ok()));
         headers.into_iter().flatten().any(|value| value.ends_with(KEY))
     }));
-    let mut everything = BTreeMap::from([("log".to_owned(), fs::read_to_string(&log).unwrap())]);
     let tables: Vec<String> = sqlx::query_scalar("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'")
         .fetch_all(&app.pool)
         .await
@@ -253,11 +322,15 @@ async fn two_hundred_runs_end_as_the_rules_say_and_cost_what_was_counted() {
     const RUNS: usize = 200;
     const FAULT_EVERY: usize = 5;
     let double = ModelDouble::start().await.unwrap();
-    let calls = AtomicUsize::new(0);
+    let (calls, counted) = (AtomicUsize::new(0), Arc::new(AtomicI64::new(0)));
+    let counts = Arc::clone(&counted);
     double.answer_with(move |request| {
         let call = calls.fetch_add(1, Ordering::Relaxed);
         let kinds = [Fault::Status(401), Fault::Status(404)].into_iter().chain(Fault::PROMPT).collect::<Vec<_>>();
         let fault = call.is_multiple_of(FAULT_EVERY).then(|| kinds[call / FAULT_EVERY % kinds.len()]);
+        // An answer that comes to its end says what it has used.
+        let is_whole = fault.is_none_or(|fault| matches!(fault, Fault::Drip | Fault::Empty));
+        counts.fetch_add(i64::from(is_whole), Ordering::Relaxed);
         Answer::turn(request.format(), &Turn::text("It is well."), fault)
     });
     let app = TestApp::start_with(|config| {
@@ -292,6 +365,8 @@ async fn two_hundred_runs_end_as_the_rules_say_and_cost_what_was_counted() {
             .unwrap();
     assert_eq!(rows.len(), double.requests().len(), "each call is on record");
     assert_eq!(rows.iter().map(|(.., cost)| *cost).sum::<Decimal>(), cost, "runs cost what their calls cost");
+    let reported: Decimal = rows.iter().filter(|(source, ..)| source == "reported").map(|(.., cost)| *cost).sum();
+    assert_eq!(reported, Decimal::new(counted.load(Ordering::Relaxed) * (20 + 2 * 7), 6), "what the provider has counted");
     for (source, input, output, cost) in &rows {
         assert_eq!(*cost, Decimal::new(input + 2 * output, 6), "{source}");
         assert!(source == "estimated" || (source == "reported" && (*input, *output) == (20, 7)), "{source}: {input}, {output}");

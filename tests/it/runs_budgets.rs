@@ -1,13 +1,10 @@
 //! What a run may spend, and what it is charged with: held before each call of a model, settled by what the call came to.
 
-use std::sync::Arc;
-
 use baton_core::config::{Config, Model};
-use baton_core::fault::{Action, Faults, Point};
+use baton_core::fault::Faults;
 use reqwest::StatusCode;
 use rust_decimal::Decimal;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::support::{Follower, TestApp, agents_folder, eventually, id};
@@ -117,7 +114,7 @@ async fn gate_c3_failed_attempts_are_charged() {
 async fn gate_c3_a_call_that_a_crash_cut_off_is_charged_at_what_was_held() {
     let app = TestApp::start_with(with_prices).await;
     let run_id = submit(&app, "noop", json!({})).await;
-    crash(&app, run_id, 1).await;
+    app.lose_worker_at_answer(run_id, 1).await;
     app.work().await;
     let sent = held(&app, run_id).await[0];
     let most = Decimal::new(sent + 2 * 4_096, 6).normalize().to_string();
@@ -132,17 +129,6 @@ async fn gate_c3_a_call_that_a_crash_cut_off_is_charged_at_what_was_held() {
     let both: Decimal = most.parse::<Decimal>().unwrap() + Decimal::new(18, 4);
     assert_eq!(run["usage"]["cost_usd"], both.normalize().to_string());
     app.finish().await;
-}
-
-/// The worker dies when the model has answered this often, before anybody has written it down.
-async fn crash(app: &TestApp, run_id: Uuid, answers: u32) {
-    let faults = Faults::default();
-    faults.arm(Point::AfterModel, Action::Pause(Arc::new(Semaphore::new(0))), answers);
-    let first = app.another_worker(faults.clone()).await;
-    let execution = tokio::spawn(async move { first.tick().await.unwrap() });
-    eventually("the model has answered", || async { (!faults.is_armed(Point::AfterModel)).then_some(()) }).await;
-    execution.abort();
-    app.lose_workers(run_id).await;
 }
 
 #[tokio::test]
@@ -209,7 +195,7 @@ async fn gate_d5_a_resumed_run_keeps_its_provider_and_model() {
         config.models.insert("priced".into(), priced("two"));
     };
     let kept = submit(&app, "spend it all", json!({})).await;
-    crash(&app, kept, 2).await;
+    app.lose_worker_at_answer(kept, 2).await;
     let keeps = |config: &mut Config| {
         change(config);
         config.models.insert("before".into(), priced("one"));
@@ -221,7 +207,7 @@ async fn gate_d5_a_resumed_run_keeps_its_provider_and_model() {
     assert_eq!(models, ["one", "one", "one"]);
 
     let lost = submit(&app, "spend it all", json!({})).await;
-    crash(&app, lost, 2).await;
+    app.lose_worker_at_answer(lost, 2).await;
     app.another_worker_with(Faults::default(), &[], change).await.tick().await.unwrap();
     assert_eq!(failure(&app, lost).await, ("model_permanent_error".into(), Some("provider_changed".into())));
     app.finish().await;
@@ -251,7 +237,7 @@ async fn gate_d5_what_a_provider_needs_back_ends_with_its_run() {
         .unwrap();
     app.worker.sweep().await.unwrap();
     sqlx::query("DELETE FROM provider_continuations WHERE run_id = $1").bind(runs[2]).execute(&app.pool).await.unwrap();
-    crash(&app, runs[2], 2).await;
+    app.lose_worker_at_answer(runs[2], 2).await;
     sqlx::query("INSERT INTO provider_continuations (run_id, step, bytes) VALUES ($1, 1, '\\x0102')")
         .bind(runs[2])
         .execute(&app.pool)

@@ -10,7 +10,7 @@ use baton_core::artifacts::ArtifactStore;
 use baton_core::clock::Clock;
 use baton_core::config::{AuthMode, Config, Tools};
 use baton_core::db::{self, Role};
-use baton_core::fault::Faults;
+use baton_core::fault::{Action, Faults, Point};
 use baton_core::models::Policies;
 use baton_core::policy::Profiles;
 use baton_core::tools::pipeline::Pipeline;
@@ -22,6 +22,7 @@ use http::HeaderMap;
 use sqlx::PgPool;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -181,6 +182,17 @@ impl TestApp {
             is_free.then_some(())
         })
         .await;
+    }
+
+    /// A worker dies when the model has answered this often, before anybody has written it down.
+    pub(crate) async fn lose_worker_at_answer(&self, run_id: Uuid, answers: u32) {
+        let faults = Faults::default();
+        faults.arm(Point::AfterModel, Action::Pause(Arc::new(Semaphore::new(0))), answers);
+        let worker = self.another_worker(faults.clone()).await;
+        let execution = tokio::spawn(async move { worker.tick().await.unwrap() });
+        eventually("the model has answered", || async { (!faults.is_armed(Point::AfterModel)).then_some(()) }).await;
+        execution.abort();
+        self.lose_workers(run_id).await;
     }
 
     /// Ends the test: the audit, then the database goes.

@@ -148,7 +148,7 @@ impl ModelError {
 
 pub(crate) type ModelStream = Pin<Box<dyn Stream<Item = ModelEvent> + Send>>;
 
-/// A provider. Dropping its stream aborts the call.
+/// A provider. Dropping its stream aborts the call. One that waits for a server ends it when that has been silent for too long.
 pub(crate) trait ModelProvider: std::fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use baton_core::config::ProviderKind;
 use baton_core::outbound::{Client, Endpoint};
+use bytes::Bytes;
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -13,10 +15,12 @@ use url::Url;
 use crate::models::outgoing::Outgoing;
 use crate::models::reading::{Reader, Reading};
 use crate::models::tool_names::ToolNames;
+use crate::models::transport::Broken;
 use crate::models::{Failure, ModelError, ModelEvent, ModelProvider, ModelRequest, ModelStream};
 use crate::models::{anthropic, failure, openai_chat, openai_responses, transport};
 
-/// A server that sends nothing for so long, not even a comment, is gone.
+/// A server that sends nothing for so long, not even a comment, is gone. One that thinks for longer says so, by comments, pings or
+/// pieces of what it keeps sealed: they are life, though nothing of the answer. As long waits the guard, for an answer to begin.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// Once the model has stopped, only its usage can follow; some servers leave the connection open instead.
@@ -59,19 +63,28 @@ impl ModelProvider for Remote {
                 yield ModelEvent::Failed(failure::of_status(reply.status, &reply.headers, &refusal));
                 return;
             }
-            let mut reading = Reading::new(reader, out, transport::request_id(&reply.headers));
-            while !reading.is_over() {
-                let wait = if reading.has_stopped() { USAGE_WAIT } else { SILENCE_MAX };
-                let events = match tokio::time::timeout(wait, reply.body.next()).await {
-                    Ok(Some(Ok(bytes))) => reading.push(&bytes),
-                    Ok(Some(Err(_)) | None) | Err(_) => reading.end(),
-                };
-                for event in events {
-                    yield event;
-                }
+            let mut events = read(Reading::new(reader, out, transport::request_id(&reply.headers)), reply.body);
+            while let Some(event) = events.next().await {
+                yield event;
             }
         })
     }
+}
+
+/// An answer as its bytes come, to its end, or to a silence.
+pub(super) fn read(mut reading: Reading, mut body: BoxStream<'static, Result<Bytes, Broken>>) -> ModelStream {
+    Box::pin(async_stream::stream! {
+        while !reading.is_over() {
+            let wait = if reading.has_stopped() { USAGE_WAIT } else { SILENCE_MAX };
+            let events = match tokio::time::timeout(wait, body.next()).await {
+                Ok(Some(Ok(bytes))) => reading.push(&bytes),
+                Ok(Some(Err(_)) | None) | Err(_) => reading.end(),
+            };
+            for event in events {
+                yield event;
+            }
+        }
+    })
 }
 
 impl Remote {

@@ -2,6 +2,7 @@
 
 mod answers;
 mod requests;
+mod silence;
 mod sockets;
 mod tool_calls;
 

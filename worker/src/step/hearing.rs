@@ -13,9 +13,8 @@ use crate::models::{Assembler, Failure, ModelError, ModelEvent, ModelStream, Tur
 use crate::run_loop::RunContext;
 use crate::step::model::Attempt;
 
-/// Longest wait for a whole answer, and between two pieces of it.
+/// Longest wait for a whole answer. Whether one is still being given its provider knows better: it hears what is no piece of it.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
-const PIECE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Characters of a provider's name for a call; the schema's CHECK says the same. Longer is not one.
 const REQUEST_ID_CHARS_MAX: usize = 255;
@@ -49,16 +48,14 @@ pub(super) async fn hear(
     let mut assembler = Assembler::default();
     let mut live = Live { message: 0, reasoning: 0 };
     let answer = async {
-        loop {
-            let Ok(Some(event)) = tokio::time::timeout(PIECE_TIMEOUT, stream.next()).await else {
-                return Err(ModelError::Transient.into()); // cut off, or silent
-            };
+        while let Some(event) = stream.next().await {
             live.send(context, &event, attempt);
             heard.note(&event);
             if let Some(turn) = assembler.take(event) {
                 return turn;
             }
         }
+        Err(ModelError::Transient.into()) // cut off
     };
     tokio::time::timeout(ANSWER_TIMEOUT, answer).await.unwrap_or(Err(ModelError::Transient.into()))
 }
