@@ -1,6 +1,7 @@
 //! The API's client of the command line. It submits safely (a creation has a key, and is repeated with it) and follows exactly
 //! once (it keeps the last id that it has, and resumes from it after any end of a stream that is not the run's).
 
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -89,7 +90,7 @@ impl Client {
 
     /// The events of a run, from its first.
     pub(crate) fn follow(&self, run_id: Uuid) -> Following<'_> {
-        Following { client: self, run_id, cursor: 0, events: None }
+        Following { client: self, run_id, cursor: 0, events: None, ahead: VecDeque::new() }
     }
 
     /// One connection to the events of a run after a cursor. None: nothing is missing, and nothing more will come.
@@ -223,15 +224,31 @@ type Events = BoxStream<'static, Result<Event, EventStreamError<reqwest::Error>>
 pub(crate) struct Following<'a> {
     client: &'a Client,
     run_id: Uuid,
-    /// The last stored event that was handed out.
+    /// The last stored event that came.
     cursor: i64,
     /// None: to be connected.
     events: Option<Events>,
+    /// What came and was not handed out.
+    ahead: VecDeque<Event>,
 }
 
 impl Following<'_> {
     /// None: the run has ended, and nothing is missing.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
+        match self.ahead.pop_front() {
+            Some(event) => Ok(Some(event)),
+            None => self.receive().await,
+        }
+    }
+
+    /// Returns when something comes, which stays to be handed out. Nothing is lost where nobody waits for it any more.
+    pub(crate) async fn look_ahead(&mut self) -> Result<(), Failure> {
+        let event = self.receive().await?;
+        self.ahead.extend(event);
+        Ok(())
+    }
+
+    async fn receive(&mut self) -> Result<Option<Event>, Failure> {
         loop {
             let Some(events) = &mut self.events else {
                 match self.connect().await? {

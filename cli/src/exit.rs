@@ -68,6 +68,10 @@ impl Failure {
         if self.exit == exit { self.hint(hint) } else { self }
     }
 
+    pub(crate) fn is(&self, exit: Exit) -> bool {
+        self.exit == exit
+    }
+
     pub(crate) fn report(self) -> ExitCode {
         eprintln!("agentctl: {self}");
         ExitCode::from(self.exit as u8)

@@ -32,20 +32,20 @@ pub(crate) async fn run(global: &Global, args: Run) -> Result<(), Failure> {
     }
     let mut transcript = Transcript::new(global.json);
     let go_on = format!("the run is stored and goes on: `{}`", client.hints.follow(submitted.run_id));
-    let asking = Asking::new(global.json);
+    let mut asking = Asking::new(global.json);
     tokio::select! {
-        followed = follow(&client, submitted, &mut transcript, &asking) => followed.map_err(|failure| failure.hint(&go_on))?,
+        followed = follow(&client, submitted, &mut transcript, &mut asking) => followed.map_err(|failure| failure.hint(&go_on))?,
         _ = tokio::signal::ctrl_c() => return Err(Failure::new(Exit::Interrupted, go_on)),
     }
     transcript.end(session_id)
 }
 
-async fn follow(client: &Client, submitted: Submitted, transcript: &mut Transcript, asking: &Asking) -> Result<(), Failure> {
+async fn follow(client: &Client, submitted: Submitted, transcript: &mut Transcript, asking: &mut Asking) -> Result<(), Failure> {
     let mut events = client.follow(submitted.run_id);
     while let Some(event) = events.next().await? {
         match transcript.show(&event)? {
             Next::Go => {}
-            Next::Ask => asking.whatever_it_waits_for(client, submitted).await?,
+            Next::Ask => asking.whatever_it_waits_for(client, submitted, &mut events).await?,
             Next::Stop => return Ok(()),
         }
     }
