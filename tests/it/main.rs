@@ -16,6 +16,7 @@ mod auth_tokens;
 mod browser;
 mod chaos;
 mod clients;
+mod configuration;
 mod dev;
 mod doctor;
 mod events_append;
