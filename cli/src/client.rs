@@ -42,6 +42,16 @@ pub(crate) struct Client {
     url: String,
     token: Option<SecretString>,
     pub(crate) hints: Hints,
+    details: Details,
+}
+
+/// What is said of a refusal beside its message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Details {
+    /// All of its details, for programs.
+    Shown,
+    /// Those without which its message says too little; a conflict's says enough.
+    ForPeople,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -63,9 +73,9 @@ pub(crate) struct Approval {
 }
 
 impl Client {
-    pub(crate) fn new(url: String, token: Option<SecretString>, hints: Hints) -> Result<Self, Failure> {
+    pub(crate) fn new(url: String, token: Option<SecretString>, hints: Hints, details: Details) -> Result<Self, Failure> {
         let http = outbound::operator_client().map_err(|error| Failure::unavailable("an HTTP client", &error))?;
-        Ok(Self { http, url, token, hints })
+        Ok(Self { http, url, token, hints, details })
     }
 
     pub(crate) async fn create_session(&self, agent_id: &str) -> Result<Uuid, Failure> {
@@ -202,12 +212,16 @@ impl Client {
         let (code, details) = (error["code"].as_str().unwrap_or_default(), &error["details"]);
         let message = error["message"].as_str().unwrap_or("the API refused");
         let active_run = (details["reason"] == "active_run_exists").then(|| details["run_id"].as_str()?.parse().ok()).flatten();
+        let exit = exit_of(code);
+        let shows_details = self.details == Details::Shown || exit != Exit::Conflict;
         let message = match active_run {
             Some(run_id) => self.hints.active_run(run_id, details["run_status"].as_str().unwrap_or_default()),
-            None if details.as_object().is_some_and(|details| !details.is_empty()) => format!("{message} ({status}) {details}"),
+            None if shows_details && details.as_object().is_some_and(|details| !details.is_empty()) => {
+                format!("{message} ({status}) {details}")
+            }
             None => format!("{message} ({status})"),
         };
-        let failure = Failure::new(exit_of(code), message);
+        let failure = Failure::new(exit, message);
         match status {
             StatusCode::UNAUTHORIZED if self.token.is_some() => failure.hint("the API's log says what is wrong with this token"),
             StatusCode::UNAUTHORIZED => failure.hint("give a token: --token, or BATON_TOKEN"),

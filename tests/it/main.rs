@@ -44,6 +44,7 @@ mod questions;
 mod queue_cases;
 mod runs_budgets;
 mod runs_cancel;
+mod runs_cli;
 mod runs_idempotency;
 mod runs_limits;
 mod runs_main_job;

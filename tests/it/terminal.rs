@@ -245,6 +245,15 @@ async fn a_run_in_the_way_is_named_with_what_helps() {
     let cancel = said.split('`').find(|command| command.contains("/cancel")).unwrap_or_else(|| panic!("{said}"));
     shell(cancel).await;
     assert_eq!(app.http.run(run_id).await["status"], "CANCELLED");
+
+    // Another conflict: what it is to a program is no sentence.
+    app.http.close(session_id).await;
+    let session = session_id.to_string();
+    for (format, has_details) in [(&[][..], false), (&["--json"], true)] {
+        let arguments = [&["run", "more", "--session", &session, "--url", &app.http.url], format].concat();
+        let (code, said) = agentctl(&arguments, &[]).await;
+        assert_eq!((code, said.contains("session_closed")), (Some(5), has_details), "{said}");
+    }
     app.finish().await;
 }
 
@@ -258,6 +267,9 @@ async fn a_server_that_is_not_there_is_said_and_an_address_that_is_none_is_refus
     let (first, last) = (said.lines().next().unwrap(), said.lines().last().unwrap());
     assert!(first.contains("trying again") && last.contains("is a server running there?") && last.contains("--url"), "{said}");
     assert!(!last.contains("the agent is"), "{said}");
+    let (code, said) = agentctl(&["--config", "/no/such/file", "run", "hello", "--url", &url], &[]).await;
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("/no/such/file"), "{said}");
     for none in ["nonsense", "127.0.0.1:7420", "localhost:7420", "ftp://x", "http://", "http://x/?y=z"] {
         let (code, said) = agentctl(&["run", "hello", "--url", none], &[]).await;
         assert_eq!(code, Some(2), "{none}: {said}");
