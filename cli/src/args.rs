@@ -4,6 +4,7 @@ mod token;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use baton_core::approvals::ApprovalStatus;
 use baton_core::runs::RunStatus;
@@ -113,7 +114,7 @@ pub(crate) struct Dev {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) agents: Option<PathBuf>,
     /// Worker processes
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) workers: u16,
     /// Write where everything is to this file, once everything answers
     #[arg(long, value_name = "FILE")]
@@ -275,7 +276,7 @@ pub(crate) struct RunsList {
     #[arg(long, value_name = "ID", value_parser = id)]
     pub(crate) session: Option<Uuid>,
     /// In this status; may be given several times
-    #[arg(long)]
+    #[arg(long, value_parser = status::<RunStatus>)]
     pub(crate) status: Vec<RunStatus>,
     /// Rows of a page, 200 at most
     #[arg(long)]
@@ -344,7 +345,7 @@ pub(crate) struct ApprovalsList {
     #[command(flatten)]
     pub(crate) caller: Caller,
     /// In this status; may be given several times
-    #[arg(long)]
+    #[arg(long, value_parser = status::<ApprovalStatus>)]
     pub(crate) status: Vec<ApprovalStatus>,
     /// Of this run
     #[arg(long, value_name = "ID", value_parser = id)]
@@ -393,6 +394,11 @@ fn url(text: &str) -> Result<String, &'static str> {
     };
     let is_usable = Url::parse(text).is_ok_and(|url| is_base(&url));
     is_usable.then(|| text.trim_end_matches('/').to_owned()).ok_or("an API is at `http://HOST:PORT` or `https://HOST`")
+}
+
+/// However it is written: people write it small.
+fn status<S: FromStr>(text: &str) -> Result<S, S::Err> {
+    text.to_uppercase().parse()
 }
 
 fn id(text: &str) -> Result<Uuid, &'static str> {

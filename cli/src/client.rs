@@ -1,6 +1,7 @@
 //! The API's client of the command line. It submits safely (a creation has a key, and is repeated with it) and follows exactly
 //! once (it keeps the last id that it has, and resumes from it after any end of a stream that is not the run's).
 
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -41,6 +42,16 @@ pub(crate) struct Client {
     url: String,
     token: Option<SecretString>,
     pub(crate) hints: Hints,
+    details: Details,
+}
+
+/// What is said of a refusal beside its message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Details {
+    /// All of its details, for programs.
+    Shown,
+    /// Those without which its message says too little; a conflict's says enough.
+    ForPeople,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -62,9 +73,9 @@ pub(crate) struct Approval {
 }
 
 impl Client {
-    pub(crate) fn new(url: String, token: Option<SecretString>, hints: Hints) -> Result<Self, Failure> {
+    pub(crate) fn new(url: String, token: Option<SecretString>, hints: Hints, details: Details) -> Result<Self, Failure> {
         let http = outbound::operator_client().map_err(|error| Failure::unavailable("an HTTP client", &error))?;
-        Ok(Self { http, url, token, hints })
+        Ok(Self { http, url, token, hints, details })
     }
 
     pub(crate) async fn create_session(&self, agent_id: &str) -> Result<Uuid, Failure> {
@@ -89,7 +100,7 @@ impl Client {
 
     /// The events of a run, from its first.
     pub(crate) fn follow(&self, run_id: Uuid) -> Following<'_> {
-        Following { client: self, run_id, cursor: 0, events: None }
+        Following { client: self, run_id, cursor: 0, events: None, ahead: VecDeque::new() }
     }
 
     /// One connection to the events of a run after a cursor. None: nothing is missing, and nothing more will come.
@@ -201,12 +212,16 @@ impl Client {
         let (code, details) = (error["code"].as_str().unwrap_or_default(), &error["details"]);
         let message = error["message"].as_str().unwrap_or("the API refused");
         let active_run = (details["reason"] == "active_run_exists").then(|| details["run_id"].as_str()?.parse().ok()).flatten();
+        let exit = exit_of(code);
+        let shows_details = self.details == Details::Shown || exit != Exit::Conflict;
         let message = match active_run {
             Some(run_id) => self.hints.active_run(run_id, details["run_status"].as_str().unwrap_or_default()),
-            None if details.as_object().is_some_and(|details| !details.is_empty()) => format!("{message} ({status}) {details}"),
+            None if shows_details && details.as_object().is_some_and(|details| !details.is_empty()) => {
+                format!("{message} ({status}) {details}")
+            }
             None => format!("{message} ({status})"),
         };
-        let failure = Failure::new(exit_of(code), message);
+        let failure = Failure::new(exit, message);
         match status {
             StatusCode::UNAUTHORIZED if self.token.is_some() => failure.hint("the API's log says what is wrong with this token"),
             StatusCode::UNAUTHORIZED => failure.hint("give a token: --token, or BATON_TOKEN"),
@@ -223,15 +238,31 @@ type Events = BoxStream<'static, Result<Event, EventStreamError<reqwest::Error>>
 pub(crate) struct Following<'a> {
     client: &'a Client,
     run_id: Uuid,
-    /// The last stored event that was handed out.
+    /// The last stored event that came.
     cursor: i64,
     /// None: to be connected.
     events: Option<Events>,
+    /// What came and was not handed out.
+    ahead: VecDeque<Event>,
 }
 
 impl Following<'_> {
     /// None: the run has ended, and nothing is missing.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Failure> {
+        match self.ahead.pop_front() {
+            Some(event) => Ok(Some(event)),
+            None => self.receive().await,
+        }
+    }
+
+    /// Returns when something comes, which stays to be handed out. Nothing is lost where nobody waits for it any more.
+    pub(crate) async fn look_ahead(&mut self) -> Result<(), Failure> {
+        let event = self.receive().await?;
+        self.ahead.extend(event);
+        Ok(())
+    }
+
+    async fn receive(&mut self) -> Result<Option<Event>, Failure> {
         loop {
             let Some(events) = &mut self.events else {
                 match self.connect().await? {

@@ -13,7 +13,7 @@ use reqwest::Url;
 use secrecy::SecretString;
 
 use crate::args::{Caller, Global};
-use crate::client::Client;
+use crate::client::{Client, Details};
 use crate::exit::{Exit, Failure};
 use crate::hints::Hints;
 use crate::ready::{self, DevReady};
@@ -53,11 +53,15 @@ pub(crate) fn running_dev(data_dir: &Path) -> Option<DevReady> {
 
 /// The API: at the address that was given, or that of the running `dev`.
 pub(crate) fn client(global: &Global, url: Option<&str>, token: Option<SecretString>) -> Result<Client, Failure> {
+    if global.config.is_some() {
+        Config::load(global.config.as_deref())?; // a file that is named has to be right, also where only its name is used
+    }
     let dev = || running_dev(&global.data_dir).map(|dev| dev.url);
     let address = url.map(str::to_owned).or_else(dev);
     let address = address.ok_or_else(|| Failure::new(Exit::Unavailable, format!("{NO_DEV}, or give --url")))?;
     let hints = Hints::of_client(global, url, token.as_ref(), &address);
-    Client::new(address, token, hints)
+    let details = if global.json { Details::Shown } else { Details::ForPeople };
+    Client::new(address, token, hints, details)
 }
 
 /// Which database does not answer, or has another schema: by its server alone, for the rest may be a secret.

@@ -2,8 +2,10 @@
 
 use std::process::ExitCode;
 
+use baton_core::agents::LoadError;
 use baton_core::config::ConfigError;
 use baton_core::error::chain;
+use baton_core::policy::ProfileError;
 use baton_core::{Code, Error};
 
 /// Exit codes that scripts rely on.
@@ -68,6 +70,10 @@ impl Failure {
         if self.exit == exit { self.hint(hint) } else { self }
     }
 
+    pub(crate) fn is(&self, exit: Exit) -> bool {
+        self.exit == exit
+    }
+
     pub(crate) fn report(self) -> ExitCode {
         eprintln!("agentctl: {self}");
         ExitCode::from(self.exit as u8)
@@ -102,6 +108,21 @@ impl From<Error> for Failure {
             _ => chain(&error),
         };
         Self { exit, message }
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        match &error {
+            LoadError::Database(_) => Self::unavailable("agents", &error),
+            _ => Self::settings(&error),
+        }
+    }
+}
+
+impl From<ProfileError> for Failure {
+    fn from(error: ProfileError) -> Self {
+        Self::settings(&error)
     }
 }
 

@@ -80,7 +80,7 @@ impl Hints {
         self.of_run(run_id, "runs events --follow", "curl -N", "/events")
     }
 
-    fn why(&self, run_id: Uuid) -> String {
+    pub(crate) fn why(&self, run_id: Uuid) -> String {
         self.of_run(run_id, "why", "curl", "/why")
     }
 

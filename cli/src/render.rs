@@ -14,9 +14,14 @@ use serde_json::Value;
 
 use crate::exit::{Exit, Failure};
 
-/// One line of stdout. A reader that has gone (`| head`) ends the command quietly.
+/// One line of stdout.
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
-    match writeln!(io::stdout(), "{text}") {
+    document(&format!("{text}\n"))
+}
+
+/// Text for stdout, exactly. A reader that has gone (`| head`) ends the command quietly.
+pub(crate) fn document(text: &str) -> Result<(), Failure> {
+    match io::stdout().write_all(text.as_bytes()) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => Err(Failure::unavailable("stdout", &error)),

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use baton_core::runs::{RunStatus, WaitingFor};
 use futures::StreamExt;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
@@ -35,12 +36,21 @@ pub(crate) struct Report {
     different: BTreeSet<i64>,
 }
 
+/// What a run that waits for a person means here.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Waits {
+    /// Somebody sees that it does, and can do something about it.
+    ForPeople,
+    /// A script, which must not hang until then.
+    ForNobody,
+}
+
 /// Follows the run to its end with so many cuts; again from its start where it is shorter.
-pub(crate) async fn verify(client: &Client, run_id: Uuid, cuts: u32) -> Result<Report, Failure> {
+pub(crate) async fn verify(client: &Client, run_id: Uuid, cuts: u32, waits: Waits) -> Result<Report, Failure> {
     let mut report = Report::new(run_id);
     let mut stored = None;
     loop {
-        let received = Pass { client, cuts, report: &mut report, received: Vec::new() }.follow().await?;
+        let received = Pass { client, cuts, waits, report: &mut report, received: Vec::new() }.follow().await?;
         let stored = match &stored {
             Some(stored) => stored,
             None => stored.insert(read(client, run_id).await?), // the run has ended: this is all
@@ -72,6 +82,7 @@ async fn read(client: &Client, run_id: Uuid) -> Result<Vec<Event>, Failure> {
 struct Pass<'a> {
     client: &'a Client,
     cuts: u32,
+    waits: Waits,
     report: &'a mut Report,
     received: Vec<Event>,
 }
@@ -96,8 +107,10 @@ impl Pass<'_> {
             while let Some(end) = bytes[whole..arrived].windows(2).position(|pair| pair == b"\n\n") {
                 let frame = String::from_utf8_lossy(&bytes[whole..whole + end]).into_owned();
                 whole += end + 2;
-                if self.take(&frame) {
-                    return Ok(true);
+                match self.take(&frame) {
+                    Next::Go => {}
+                    Next::Waits => self.say_what_it_waits_for().await?,
+                    Next::Stop => return Ok(true),
                 }
                 if matches!(cut, Some(Cut::Between(after)) if whole >= after) {
                     return Ok(self.is_cut(0));
@@ -111,13 +124,33 @@ impl Pass<'_> {
         Ok(false)
     }
 
-    /// Takes a whole frame. True: the run has ended.
-    fn take(&mut self, frame: &str) -> bool {
+    /// Takes a whole frame.
+    fn take(&mut self, frame: &str) -> Next {
         let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
         if let Ok(sequence) = field("id: ").parse() {
             self.received.push((sequence, field("data: ").to_owned()));
         }
-        matches!(field("event: "), "run.completed" | "run.failed" | "run.cancelled")
+        match field("event: ") {
+            "run.waiting_for_approval" | "run.waiting_for_user" => Next::Waits,
+            "run.completed" | "run.failed" | "run.cancelled" => Next::Stop,
+            _ => Next::Go,
+        }
+    }
+
+    /// The event may be an old one: what counts is what the run waits for now.
+    async fn say_what_it_waits_for(&self) -> Result<(), Failure> {
+        let status = match self.client.waiting_for(self.report.run_id).await? {
+            Some(WaitingFor::Approval { .. }) => RunStatus::WaitingForApproval,
+            Some(WaitingFor::User { .. }) => RunStatus::WaitingForUser,
+            None => return Ok(()),
+        };
+        let why = self.client.hints.why(self.report.run_id);
+        let waits = format!("the run waits for a person ({status}), `{why}` says for what: nothing is proved before its end");
+        match self.waits {
+            Waits::ForPeople => eprintln!("! {waits}; still following"),
+            Waits::ForNobody => return Err(Failure::new(Exit::Waiting, waits)),
+        }
+        Ok(())
     }
 
     /// The connection is cut here, with so many bytes of a frame that is not whole. False: there may be more.
@@ -126,6 +159,15 @@ impl Pass<'_> {
         self.report.cuts_inside_frames += u32::from(rest > 0);
         false
     }
+}
+
+/// What follows a frame.
+enum Next {
+    Go,
+    /// The run waits for a person, or did.
+    Waits,
+    /// The run has ended.
+    Stop,
 }
 
 /// Where a connection is cut, in bytes.

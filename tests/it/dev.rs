@@ -87,6 +87,24 @@ fn assert_refused(second: &Output, url: &str) {
 }
 
 #[tokio::test]
+async fn settings_that_are_refused_are_said_once_and_end_with_the_code_of_settings() {
+    let folder = Folder::create();
+    let wrong = folder.dir.path().join("wrong");
+    fs::create_dir(&wrong).unwrap();
+    fs::write(wrong.join("mine.toml"), "id = \"mine\"\nnonsense = 1\n").unwrap();
+    let wrong = wrong.to_str().unwrap();
+    let agents = folder.command(&["--agents", wrong]);
+    let mut policies = folder.command(&[]);
+    policies.env("BATON_POLICY__FOLDER", wrong);
+    for mut command in [agents, policies] {
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), said.matches("do not load").count()), (Some(2), 1), "{said}");
+    }
+    folder.remove();
+}
+
+#[tokio::test]
 async fn an_address_of_the_configuration_is_listened_on_and_a_flag_comes_first() {
     let folder = Folder::create();
     let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -222,7 +240,10 @@ impl Folder {
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
         command.arg("dev").args(listen.map(|address| ["--listen", address]).into_iter().flatten());
         command.arg("--data-dir").arg(&self.data).arg("--ready-file").arg(self.ready_file());
-        command.arg("--agents").arg(agents_folder()).args(arguments);
+        if !arguments.contains(&"--agents") {
+            command.arg("--agents").arg(agents_folder());
+        }
+        command.args(arguments);
         command.env_remove("DATABASE_URL").env("RUST_LOG", "error");
         command.env("BATON_POLICY__FOLDER", policies_folder()); // which the agents of the tests name
         command

@@ -1,7 +1,7 @@
 //! Files that the code writes, and that are committed. `BATON_WRITE=1` writes them.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 fn compare(file: &str, written: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
@@ -25,4 +25,14 @@ fn gate_a11_the_document_is_committed() {
 #[test]
 fn the_reference_of_errors_is_committed() {
     compare("docs/reference/errors.md", &baton_api::errors_reference());
+}
+
+/// `openapi | head`: the reader has gone before the end.
+#[test]
+fn whoever_reads_only_the_beginning_sees_no_error() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
+    let mut process = command.arg("openapi").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(process.stdout.take());
+    let output = process.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
 }

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::process::Command;
 use uuid::Uuid;
 
-use crate::support::RealApp;
+use crate::support::{RealApp, Terminal};
 
 /// In the suite.
 const RECONNECTIONS: usize = 1_000;
@@ -113,6 +113,26 @@ async fn a_stream_that_is_not_exact_is_found_out() {
     let output = verify(&dishonest(&[2, 3, 4]).await, Uuid::nil(), &["--cuts", "20", "--json"]).await;
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(output.status.code() == Some(1) && report["repeated"][0] == 2 && report["exactly_once"] == false, "{output:?}");
+}
+
+#[tokio::test]
+async fn a_run_that_waits_proves_nothing_and_at_a_terminal_it_is_followed() {
+    let app = RealApp::start(&[]).await;
+    let _worker = app.start_worker().await;
+    let run_id = app.http.start_run("publish news").await;
+    app.http.run_in(run_id, "WAITING_FOR_APPROVAL").await;
+    for arguments in [&[][..], &["--json"]] {
+        let output = verify(&app.http.url, run_id, arguments).await;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(7), "{output:?}");
+        assert!(said.contains("WAITING_FOR_APPROVAL") && said.contains("/why"), "{said}");
+    }
+    let mut terminal = Terminal::agentctl(&["stream", "verify", &run_id.to_string(), "--url", &app.http.url]);
+    terminal.shows("(WAITING_FOR_APPROVAL)").await;
+    app.http.resolve_all(run_id, "deny").await;
+    assert!(terminal.process.ended().await.success(), "{}", terminal.screen());
+    terminal.shows("each exactly once and in order").await;
+    app.finish().await;
 }
 
 #[tokio::test]

@@ -55,15 +55,98 @@ async fn a_worker_that_dies_between_approval_and_effect_changes_nothing() {
 async fn whoever_answers_first_decides_and_the_terminal_goes_on() {
     let app = RealApp::start(&[]).await;
     let _worker = app.start_worker().await;
+    for (decision, end) in [("approve_once", "Published: true"), ("deny", "A person denied this call.")] {
+        let mut terminal = publish(&app);
+        terminal.shows("Approve?").await;
+        resolve_elsewhere(&app, decision).await;
+        // Nobody types.
+        assert!(terminal.process.ended().await.success(), "{}", terminal.screen());
+        terminal.shows(end).await;
+        assert!(terminal.screen().contains("[y/N/d] \r\n! an approval was resolved"), "{}", terminal.screen());
+    }
+    assert_eq!(app.effects().len(), 1);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_prompt_ends_with_its_run_or_its_question_and_the_next_one_has_the_keyboard() {
+    let app = RealApp::start(&[]).await;
+    let _worker = app.start_worker().await;
     let mut terminal = publish(&app);
     terminal.shows("Approve?").await;
-    let (_, approvals) = app.http.get("/v1/approvals").await;
-    app.http.resolve_all(id(&approvals["items"][0]["run_id"]), "deny").await;
-    terminal.types("y"); // too late
+    let (_, approvals) = app.http.get("/v1/approvals?status=PENDING").await;
+    let run_id = id(&approvals["items"][0]["run_id"]);
+    app.http.cancel(run_id).await;
+    assert_eq!(terminal.process.ended().await.code(), Some(1), "{}", terminal.screen());
+    terminal.shows("the run was cancelled").await;
+
+    // The call is approved elsewhere; what is typed at the question after it is for that one.
+    let mut terminal = Terminal::agentctl(&["run", "everything", "--agent", "test", "--url", &app.http.url]);
+    terminal.shows("Approve?").await;
+    resolve_elsewhere(&app, "approve_once").await;
+    terminal.shows("? Publish it?").await;
+    terminal.types("yes");
     assert!(terminal.process.ended().await.success(), "{}", terminal.screen());
-    terminal.shows("A person denied this call.").await;
-    assert!(app.effects().is_empty());
+    terminal.shows("Published: true").await;
     app.finish().await;
+}
+
+#[tokio::test]
+async fn whoever_may_not_decide_hears_how_others_do_and_goes_on_following() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "0123456789abcdef0123456789abcdef").unwrap();
+    let key = format!("[{{algorithm=\"HS256\",secret_file={secret:?}}}]");
+    let variables = [
+        ("BATON_AUTH__MODE", "jwt"),
+        ("BATON_AUTH__ISSUER", "i"),
+        ("BATON_AUTH__AUDIENCE", "a"),
+        ("BATON_AUTH__KEYS", key.as_str()),
+    ];
+    let app = RealApp::start(&variables).await;
+    let _worker = app.start_worker().await;
+    let mint = |role: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
+        command.args(["token", "mint", "--tenant", "acme", "--principal", role, "--role", role, "--scope", "demo.write"]);
+        command.arg("--secret-file").arg(&secret).args(["--issuer", "i", "--audience", "a"]);
+        let minted = command.output().unwrap();
+        assert!(minted.status.success(), "{minted:?}");
+        String::from_utf8(minted.stdout).unwrap().trim().to_owned()
+    };
+
+    let token = mint("member");
+    let mut terminal = Terminal::agentctl(&["run", "publish news", "--agent", "test", "--url", &app.http.url, "--token", &token]);
+    terminal.shows("Approve?").await;
+    terminal.types("y");
+    terminal.shows("  deny       curl").await;
+    let screen = terminal.screen();
+    assert!(screen.contains("approval.resolve") && screen.contains("still following: Ctrl-C leaves"), "{screen}");
+    let others = app.http.with_token(&mint("approver"));
+    let (_, approvals) = others.get("/v1/approvals").await;
+    let approval_id = id(&approvals["items"][0]["id"]);
+    others.post(&format!("/v1/approvals/{approval_id}/resolve"), &json!({"decision": "approve_once"})).await;
+    assert!(terminal.process.ended().await.success(), "{}", terminal.screen());
+    terminal.shows("Published: true").await;
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_end_of_what_is_typed_ends_the_line_of_its_prompt() {
+    let app = RealApp::start(&[]).await;
+    let _worker = app.start_worker().await;
+    let mut terminal = publish(&app);
+    terminal.shows("Approve?").await;
+    terminal.ends_typing();
+    terminal.shows("[y/N/d] \r\n! left open, and still following").await;
+    resolve_elsewhere(&app, "deny").await;
+    assert!(terminal.process.ended().await.success(), "{}", terminal.screen());
+    app.finish().await;
+}
+
+/// What another person does.
+async fn resolve_elsewhere(app: &RealApp, decision: &str) {
+    let (_, approvals) = app.http.get("/v1/approvals?status=PENDING").await;
+    app.http.resolve_all(id(&approvals["items"][0]["run_id"]), decision).await;
 }
 
 #[tokio::test]
@@ -77,8 +160,7 @@ async fn what_is_not_understood_is_asked_again_and_what_is_left_open_is_followed
     terminal.types("n");
     terminal.shows("still following: Ctrl-C leaves").await;
     assert!(app.effects().is_empty());
-    let (_, approvals) = app.http.get("/v1/approvals").await;
-    app.http.resolve_all(id(&approvals["items"][0]["run_id"]), "approve_once").await;
+    resolve_elsewhere(&app, "approve_once").await;
     assert!(terminal.process.ended().await.success(), "{}", terminal.screen());
     terminal.shows("Published: true").await;
     app.finish().await;
@@ -163,6 +245,15 @@ async fn a_run_in_the_way_is_named_with_what_helps() {
     let cancel = said.split('`').find(|command| command.contains("/cancel")).unwrap_or_else(|| panic!("{said}"));
     shell(cancel).await;
     assert_eq!(app.http.run(run_id).await["status"], "CANCELLED");
+
+    // Another conflict: what it is to a program is no sentence.
+    app.http.close(session_id).await;
+    let session = session_id.to_string();
+    for (format, has_details) in [(&[][..], false), (&["--json"], true)] {
+        let arguments = [&["run", "more", "--session", &session, "--url", &app.http.url], format].concat();
+        let (code, said) = agentctl(&arguments, &[]).await;
+        assert_eq!((code, said.contains("session_closed")), (Some(5), has_details), "{said}");
+    }
     app.finish().await;
 }
 
@@ -176,6 +267,9 @@ async fn a_server_that_is_not_there_is_said_and_an_address_that_is_none_is_refus
     let (first, last) = (said.lines().next().unwrap(), said.lines().last().unwrap());
     assert!(first.contains("trying again") && last.contains("is a server running there?") && last.contains("--url"), "{said}");
     assert!(!last.contains("the agent is"), "{said}");
+    let (code, said) = agentctl(&["--config", "/no/such/file", "run", "hello", "--url", &url], &[]).await;
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("/no/such/file"), "{said}");
     for none in ["nonsense", "127.0.0.1:7420", "localhost:7420", "ftp://x", "http://", "http://x/?y=z"] {
         let (code, said) = agentctl(&["run", "hello", "--url", none], &[]).await;
         assert_eq!(code, Some(2), "{none}: {said}");
@@ -184,7 +278,7 @@ async fn a_server_that_is_not_there_is_said_and_an_address_that_is_none_is_refus
 }
 
 #[tokio::test]
-async fn a_question_is_asked_and_answered_at_the_terminal() {
+async fn a_question_is_asked_and_answered_at_the_terminal_or_elsewhere() {
     let app = RealApp::start(&[]).await;
     let _worker = app.start_worker().await;
     let mut terminal = Terminal::agentctl(&["run", "ask", "--agent", "test", "--url", &app.http.url]);
@@ -192,6 +286,14 @@ async fn a_question_is_asked_and_answered_at_the_terminal() {
     terminal.types("2");
     assert!(terminal.process.ended().await.success(), "{}", terminal.screen());
     terminal.shows("You said blue.").await;
+
+    // Or elsewhere.
+    let mut terminal = Terminal::agentctl(&["run", "ask", "--agent", "test", "--url", &app.http.url]);
+    terminal.shows("2  blue").await;
+    let (_, runs) = app.http.get("/v1/runs?status=WAITING_FOR_USER").await;
+    app.http.input(id(&runs["items"][0]["id"]), "red").await;
+    assert!(terminal.process.ended().await.success(), "{}", terminal.screen());
+    terminal.shows("You said red.").await;
     app.finish().await;
 }
 

@@ -26,3 +26,20 @@ fn the_exit_codes_are_those_of_the_help() {
         assert!(EXIT_CODES.contains(&format!(" {} ", code as u8)), "{code:?}");
     }
 }
+
+#[test]
+fn a_status_is_known_however_it_is_written() {
+    for (command, status) in
+        [("runs", "running"), ("runs", "Waiting_For_User"), ("approvals", "pending"), ("approvals", "DENIED")]
+    {
+        let parsed = Args::try_parse_from(["agentctl", command, "list", "--status", status]);
+        assert!(parsed.is_ok(), "{command} {status}: {parsed:?}");
+    }
+    let refused = Args::try_parse_from(["agentctl", "runs", "list", "--status", "ill"]).unwrap_err().to_string();
+    assert!(refused.contains("WAITING_FOR_USER"), "{refused}");
+}
+
+#[test]
+fn dev_has_a_worker() {
+    assert!(Args::try_parse_from(["agentctl", "dev", "--workers", "0"]).is_err(), "runs would wait without a word");
+}

@@ -28,13 +28,11 @@ pub(crate) async fn run(global: &Global, args: Api) -> Result<(), Failure> {
     config.agents.folder = args.agents.or(config.agents.folder);
     let shutdown = signals::shutdown().map_err(|error| Failure::unavailable("signals", &error))?;
 
-    let profiles = Profiles::load(config.policy.folder.as_deref()).map_err(|error| Failure::unavailable("policy", &error))?;
+    let profiles = Profiles::load(config.policy.folder.as_deref())?;
     let policies = Policies::new(&config).map_err(|error| Failure::settings(&error))?;
     let pool = db::connect(&config.database, Role::Api)?;
     db::check_schema(&pool).await.map_err(|error| connection::no_database(&config, &error))?;
-    let agents = Catalogue::load(&pool, &config.agents, &profiles, &policies)
-        .await
-        .map_err(|error| Failure::unavailable("agents", &error))?;
+    let agents = Catalogue::load(&pool, &config.agents, &profiles, &policies).await?;
     let clock = Clock::system();
     // Opened again for each artifact that is read; a folder that cannot be used is to be known now.
     ArtifactStore::open(&config.artifacts, clock.clone()).map_err(|error| Failure::unavailable("artifacts", &error))?;

@@ -74,10 +74,12 @@ impl Running {
             effects_file: config.demo.effects_file.clone().unwrap_or_else(|| data_dir.join("demo-effects.log")),
             found: found.cloned(),
         };
+        // The API first: what it refuses the workers would refuse, too, and say once more.
         let mut api = Child::api(&options, args.listen.unwrap_or(config.server.listen))?;
+        api.wait_until_ready(shutdown).await?;
         let mut workers = (0..args.workers).map(|number| Child::worker(&options, number)).collect::<Result<Vec<_>, _>>()?;
-        for child in std::iter::once(&mut api).chain(&mut workers) {
-            child.wait_until_ready(shutdown).await?;
+        for worker in &mut workers {
+            worker.wait_until_ready(shutdown).await?;
         }
         Ok(Self { api, workers, database, data_dir, ready_file: args.ready_file.clone(), _lock: lock })
     }

@@ -1,5 +1,6 @@
 //! `agentctl run`: a message, the run it becomes, and everything that happens in it.
 
+use std::cmp::Ordering;
 use std::io::{IsTerminal, Write, stdout};
 
 use eventsource_stream::Event;
@@ -32,20 +33,20 @@ pub(crate) async fn run(global: &Global, args: Run) -> Result<(), Failure> {
     }
     let mut transcript = Transcript::new(global.json);
     let go_on = format!("the run is stored and goes on: `{}`", client.hints.follow(submitted.run_id));
-    let asking = Asking::new(global.json);
+    let mut asking = Asking::new(global.json);
     tokio::select! {
-        followed = follow(&client, submitted, &mut transcript, &asking) => followed.map_err(|failure| failure.hint(&go_on))?,
+        followed = follow(&client, submitted, &mut transcript, &mut asking) => followed.map_err(|failure| failure.hint(&go_on))?,
         _ = tokio::signal::ctrl_c() => return Err(Failure::new(Exit::Interrupted, go_on)),
     }
     transcript.end(session_id)
 }
 
-async fn follow(client: &Client, submitted: Submitted, transcript: &mut Transcript, asking: &Asking) -> Result<(), Failure> {
+async fn follow(client: &Client, submitted: Submitted, transcript: &mut Transcript, asking: &mut Asking) -> Result<(), Failure> {
     let mut events = client.follow(submitted.run_id);
     while let Some(event) = events.next().await? {
         match transcript.show(&event)? {
             Next::Go => {}
-            Next::Ask => asking.whatever_it_waits_for(client, submitted).await?,
+            Next::Ask => asking.whatever_it_waits_for(client, submitted, &mut events).await?,
             Next::Stop => return Ok(()),
         }
     }
@@ -65,6 +66,10 @@ enum Next {
 struct Transcript {
     is_json: bool,
     is_live: bool,
+    /// The request of the model that began last: its step, and the attempt of that.
+    request: (u64, u64),
+    /// Deltas of requests whose beginning has not come yet: what is not stored may overtake what is.
+    early: Vec<Value>,
     /// The part of the current message that stands on the terminal.
     shown: String,
     failure: Option<String>,
@@ -72,7 +77,7 @@ struct Transcript {
 
 impl Transcript {
     fn new(is_json: bool) -> Self {
-        Self { is_json, is_live: stdout().is_terminal(), shown: String::new(), failure: None }
+        Self { is_json, is_live: stdout().is_terminal(), request: (0, 0), early: Vec::new(), shown: String::new(), failure: None }
     }
 
     fn show(&mut self, event: &Event) -> Result<Next, Failure> {
@@ -81,7 +86,11 @@ impl Transcript {
             render::line(&event.data)?;
         }
         match event.event.as_str() {
-            "message.delta" if !self.is_json => self.delta(&data),
+            "model.request.started" if !self.is_json => {
+                self.request = request_of(&data);
+                std::mem::take(&mut self.early).into_iter().for_each(|delta| self.delta(delta));
+            }
+            "message.delta" if !self.is_json => self.delta(data),
             "assistant.message.completed" if !self.is_json => self.message(&data)?,
             "tool.call.proposed" if !self.is_json => self.aside(&format!("→ {} {}", text(&data["name"]), data["arguments"])),
             "tool.call.completed" if !self.is_json => self.aside(&format!("← {}", data["result"])),
@@ -115,8 +124,14 @@ impl Transcript {
         Ok(Next::Go)
     }
 
-    /// A piece that continues what stands there is written at once; a gap waits for the whole message.
-    fn delta(&mut self, data: &Value) {
+    /// A piece that continues what stands there is written at once; a gap waits for the whole message. A piece of a later request
+    /// waits for all that is stored before it, and one of an earlier request says nothing new.
+    fn delta(&mut self, data: Value) {
+        match request_of(&data).cmp(&self.request) {
+            Ordering::Less => return,
+            Ordering::Equal => {}
+            Ordering::Greater => return self.early.push(data),
+        }
         let offset = data["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok());
         if offset == Some(0) && !self.shown.is_empty() {
             self.break_line(); // another attempt begins the message again
@@ -164,6 +179,15 @@ impl Transcript {
     }
 }
 
+/// Requests of a run are in the order of this.
+fn request_of(data: &Value) -> (u64, u64) {
+    let number = |name: &str| data[name].as_u64().unwrap_or_default();
+    (number("step"), number("attempt"))
+}
+
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,8 +32,12 @@ pub(crate) async fn get(global: &Global, args: RunsGet) -> Result<(), Failure> {
 
 pub(crate) async fn cancel(global: &Global, args: RunsGet) -> Result<(), Failure> {
     let (services, principal) = services(global, &args.caller).await?;
+    let before = services.runs.get(&principal, args.run).await?.status;
     let run = services.runs.cancel(&principal, args.run, Duration::ZERO).await?;
     services.flush().await;
+    if before.is_terminal() {
+        eprintln!("! the run had ended ({before}): nothing was cancelled");
+    }
     if global.json { render::json(&run) } else { render::run(&run) }
 }
 

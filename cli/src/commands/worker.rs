@@ -26,7 +26,7 @@ pub(crate) async fn run(global: &Global, args: Worker) -> Result<(), Failure> {
     let clock = Clock::system();
     let pipeline = Pipeline {
         tools: tools::Catalogue::builtin(&config).map_err(|error| Failure::unavailable("tools", &error))?,
-        profiles: Profiles::load(config.policy.folder.as_deref()).map_err(|error| Failure::unavailable("policy", &error))?,
+        profiles: Profiles::load(config.policy.folder.as_deref())?,
         artifacts: ArtifactStore::open(&config.artifacts, clock.clone())
             .map_err(|error| Failure::unavailable("artifacts", &error))?,
         clock,
@@ -35,9 +35,7 @@ pub(crate) async fn run(global: &Global, args: Worker) -> Result<(), Failure> {
     let pool = db::connect(&config.database, Role::Worker)?;
     db::check_schema(&pool).await.map_err(|error| connection::no_database(&config, &error))?;
     // Sessions read their version from the database; a worker stores those of its files so that either may be deployed first.
-    let agents = agents::Catalogue::load(&pool, &config.agents, &pipeline.profiles, &policies)
-        .await
-        .map_err(|error| Failure::unavailable("agents", &error))?;
+    let agents = agents::Catalogue::load(&pool, &config.agents, &pipeline.profiles, &policies).await?;
     models::require_keys(&policies, agents.model_policies(), variable).map_err(|error| Failure::settings(&error))?;
 
     let worker = baton_worker::Worker::new(&config, hostname(), pool, pipeline)?;

@@ -52,4 +52,9 @@ impl Terminal {
     pub(crate) fn types(&mut self, line: &str) {
         self.keyboard.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
+
+    /// Ctrl-D at the beginning of a line.
+    pub(crate) fn ends_typing(&mut self) {
+        self.keyboard.write_all(b"\x04").unwrap();
+    }
 }

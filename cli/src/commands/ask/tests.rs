@@ -12,16 +12,15 @@ fn a_number_stands_for_its_choice() {
 #[test]
 fn only_a_clear_word_decides_and_what_is_no_word_of_ours_is_asked_again() {
     for (line, expected) in [
-        (Some("y\n"), Some(Reply::Now(Verdict::ApproveOnce))),
-        (Some("Approve\n"), Some(Reply::Now(Verdict::ApproveOnce))),
-        (Some("YES"), Some(Reply::Now(Verdict::ApproveOnce))),
-        (Some("d"), Some(Reply::Now(Verdict::Deny))),
-        (Some("deny"), Some(Reply::Now(Verdict::Deny))),
-        (Some("\n"), Some(Reply::Later)),
-        (Some("n"), Some(Reply::Later)),
-        (None, Some(Reply::Later)),
-        (Some("ye"), None),
-        (Some("approve it and more"), None),
+        ("y\n", Some(Reply::Now(Verdict::ApproveOnce))),
+        ("Approve\n", Some(Reply::Now(Verdict::ApproveOnce))),
+        ("YES", Some(Reply::Now(Verdict::ApproveOnce))),
+        ("d", Some(Reply::Now(Verdict::Deny))),
+        ("deny", Some(Reply::Now(Verdict::Deny))),
+        ("\n", Some(Reply::Later)),
+        ("n", Some(Reply::Later)),
+        ("ye", None),
+        ("approve it and more", None),
     ] {
         assert_eq!(Reply::of(line), expected, "{line:?}");
     }

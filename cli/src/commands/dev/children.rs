@@ -94,7 +94,7 @@ impl Child {
                 }
                 if let Ok(Some(status)) = self.process.try_wait() {
                     return Err(Failure::new(
-                        Exit::Unavailable,
+                        why(status),
                         format!("the {} did not start ({status}); what it said is above", self.name),
                     ));
                 }
@@ -227,6 +227,11 @@ fn spawn(name: &str, options: &ChildOptions, role: Role) -> Result<Process, Fail
         command.env("BATON_WORKER__DRAIN", DRAIN);
     }
     baton_devdb::child::spawn(command, Signal::SIGKILL, None).map_err(failed)
+}
+
+/// Why a child did not start: settings that it refuses are as if they were ours.
+fn why(status: ExitStatus) -> Exit {
+    if status.code() == Some(i32::from(Exit::Usage as u8)) { Exit::Usage } else { Exit::Unavailable }
 }
 
 fn ready_file(name: &str, options: &ChildOptions) -> PathBuf {

@@ -1,0 +1,27 @@
+//! `agentctl runs`, as an operator uses it.
+
+use std::process::{Command, Output};
+
+use crate::support::TestApp;
+
+/// On a thread of its own: it waits for the process.
+async fn cancel(app: &TestApp, run_id: uuid::Uuid) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
+    command.args(["runs", "cancel", &run_id.to_string()]).env("DATABASE_URL", app.config.database.url.as_ref().unwrap());
+    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_cancellation_that_comes_too_late_is_said_and_is_no_failure() {
+    let app = TestApp::start().await;
+    let (waiting, ended) = (app.http.start_run("noop").await, app.http.start_run("noop").await);
+    assert!(cancel(&app, waiting).await.stderr.is_empty());
+    app.work().await;
+    for (run_id, status) in [(waiting, "CANCELLED"), (ended, "COMPLETED")] {
+        let output = cancel(&app, run_id).await;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains(status), "{output:?}");
+        assert!(said.contains("nothing was cancelled") && said.contains(status), "{said}");
+    }
+    app.finish().await;
+}
