@@ -68,6 +68,8 @@ const SEEN: &[&str] = &[
     "fenced",
     "handed back",
     "keys reused",
+    "models' calls held",
+    "models' calls reported",
     "pauses",
     "questions ANSWERED",
     "released",
@@ -244,6 +246,7 @@ async fn count_outcomes(world: &World, pool: &PgPool) {
         "SELECT 'approvals ' || status, count(*) FROM approvals GROUP BY status
          UNION ALL SELECT 'questions ' || status, count(*) FROM questions GROUP BY status
          UNION ALL SELECT 'calls ' || status, count(*) FROM tool_invocations GROUP BY status
+         UNION ALL SELECT 'models'' calls ' || cost_source, count(*) FROM model_calls GROUP BY cost_source
          UNION ALL SELECT 'messages with keys that were answers', count(*) FROM idempotency_keys k JOIN runs r ON r.id = k.run_id
             WHERE k.created_at > r.created_at",
     )

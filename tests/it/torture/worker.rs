@@ -74,6 +74,8 @@ pub(super) struct Held {
     pub(super) state: RunState,
     /// Of its calls, those that are not settled.
     pub(super) invocations: HashMap<Uuid, Invocation>,
+    /// The step of the model's call that the last write began. What another has begun stays charged as it was held.
+    pub(super) asked: Option<u32>,
     /// Nothing is written under this lease.
     pub(super) is_new: bool,
     pub(super) cancel_requested: bool,
@@ -227,7 +229,7 @@ impl TortureWorker {
             }
             Ok((state, invocations)) => {
                 let ClaimedRun { lease, principal, cancel_requested, .. } = run;
-                self.held.insert(id, Held { lease, principal, state, invocations, is_new: true, cancel_requested });
+                self.held.insert(id, Held { lease, principal, state, invocations, asked: None, is_new: true, cancel_requested });
             }
             // Owned and held by nobody: the next renewal finds it.
             Err(error) => self.world.judge("fold", &error),

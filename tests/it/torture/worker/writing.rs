@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use baton_core::execution::{Append, Ending, SuspendOutcome, Suspension, WriteError};
-use baton_core::models::ModelRows;
 use futures::future::join_all;
 use uuid::Uuid;
 
@@ -39,8 +38,7 @@ impl TortureWorker {
             Then::Ends(ending) => Some(ending.clone()),
             Then::GoesOn => None,
         };
-        let append =
-            Append { events, calls, model: ModelRows::default(), totals, ending, cancel_observed: held.cancel_requested };
+        let append = Append { events, calls, model: plan.model.clone(), totals, ending, cancel_observed: held.cancel_requested };
         self.journal.append(&mut held.lease, append).await.map(|()| SuspendOutcome::Waiting)
     }
 
@@ -62,9 +60,9 @@ impl TortureWorker {
                     Then::Ends(Ending::Cancelled) => "cancelled by worker",
                     Then::Ends(Ending::HandedBack) => "handed back",
                 });
-                let goes_on = matches!(plan.then, Then::GoesOn);
+                let (goes_on, asked) = (matches!(plan.then, Then::GoesOn), plan.asked());
                 let invocations = calls::after(held.invocations, plan.rows);
-                goes_on.then_some(Held { state: plan.state, invocations, is_new: false, lease: held.lease, ..held })
+                goes_on.then_some(Held { state: plan.state, invocations, asked, is_new: false, lease: held.lease, ..held })
             }
             Err(WriteError::Fenced) => {
                 self.world.count("fenced");
