@@ -8,9 +8,17 @@ use serde_json::Value;
 use crate::support::{RealApp, eventually};
 
 fn doctor(database_url: &str, arguments: &[&str]) -> Output {
+    doctor_with(database_url, arguments, &[])
+}
+
+/// With these variables, and none of the others that name a provider.
+fn doctor_with(database_url: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
-    command.current_dir(folder.path()).env("DATABASE_URL", database_url).env_remove("OPENAI_API_KEY");
+    for name in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_HOST"] {
+        command.env_remove(name);
+    }
+    command.current_dir(folder.path()).env("DATABASE_URL", database_url).envs(variables.iter().copied());
     command.args(arguments).arg("doctor").output().unwrap()
 }
 
@@ -42,6 +50,13 @@ async fn doctor_says_what_is_missing_and_what_to_do() {
     fs::write(&file, "[models.fast]\nprovider = \"openai\"\nmodel = \"small\"\n").unwrap();
     let keyless = failed(&doctor(&app.url, &["--config", file.to_str().unwrap()]));
     assert_eq!(keyless, ["models    `fast` asks small by openai: set OPENAI_API_KEY where its workers run"]);
+
+    let keyed = doctor_with(&app.url, &[], &[("OPENAI_API_KEY", "a key"), ("OLLAMA_HOST", "set for another program")]);
+    let said = String::from_utf8(keyed.stdout).unwrap();
+    assert!(
+        keyed.status.success() && said.contains("models    `dev` offers the agent `assistant`: gpt-5-mini by openai"),
+        "{said}"
+    );
 
     sqlx::query("UPDATE _sqlx_migrations SET success = false WHERE version = (SELECT max(version) FROM _sqlx_migrations)")
         .execute(&app.pool)

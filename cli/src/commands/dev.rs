@@ -3,7 +3,7 @@
 mod children;
 mod database;
 mod lock;
-mod provider;
+pub(super) mod provider;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -12,6 +12,7 @@ use baton_core::{Principal, Scope, Services};
 use serde::Serialize;
 
 use crate::args::{Global, PRINCIPAL, TENANT};
+use crate::commands::dev::provider::{ASSISTANT, Found};
 use crate::connection;
 use crate::exit::{Exit, Failure};
 use crate::render;
@@ -71,7 +72,7 @@ fn providers(config: &Config) -> Vec<Check> {
         Err(error) => return vec![bad("models", error.to_string().replace('\n', "; "))],
     };
     let asked = policies.all().filter_map(|policy| Some((policy, policy.endpoint.as_ref()?)));
-    let checks: Vec<Check> = asked
+    let mut checks: Vec<Check> = asked
         .map(|(policy, endpoint)| {
             let who = format!("`{}` asks {} by {}", policy.name, policy.model, policy.provider);
             match &endpoint.api_key_env {
@@ -82,7 +83,14 @@ fn providers(config: &Config) -> Vec<Check> {
             }
         })
         .collect();
-    if checks.is_empty() { vec![good("models", "only `scripted`, which plays what an agent's file says")] } else { checks }
+    if checks.is_empty() {
+        checks.push(good("models", "only `scripted`, which plays what an agent's file says"));
+    }
+    // `dev` gives it to its own processes only.
+    if let Some(found) = Found::by(config, |name| std::env::var(name).ok()).filter(|_| !config.models.contains_key(ASSISTANT)) {
+        checks.push(good("models", format!("`dev` offers the agent `{ASSISTANT}`: {}", found.label())));
+    }
+    checks
 }
 
 fn workers(queue: &QueueView) -> Check {

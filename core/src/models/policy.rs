@@ -69,8 +69,12 @@ impl Policies {
     /// [`PoliciesError`].
     pub fn new(config: &Config) -> Result<Self, PoliciesError> {
         let mut problems = Vec::new();
+        let built_in = config::Providers::default().0;
+        let is_named = |name: &str| config.models.values().any(|model| model.provider == name);
+        // A built-in one that nobody asks is nobody's mistake: `OLLAMA_HOST` is set for other programs.
+        let providers = config.providers.0.iter().filter(|(name, _)| is_named(name) || !built_in.contains_key(*name));
         let endpoints: BTreeMap<&str, Option<Endpoint>> =
-            config.providers.0.iter().map(|(name, provider)| (name.as_str(), endpoint(name, provider, &mut problems))).collect();
+            providers.map(|(name, provider)| (name.as_str(), endpoint(name, provider, &mut problems))).collect();
         let mut policies = BTreeMap::from([(SCRIPTED.to_owned(), scripted(SCRIPTED, &config::Model::scripted()))]);
         for (name, model) in &config.models {
             check(name, model, &mut problems);

@@ -3,7 +3,7 @@
 use baton_core::config::Config;
 
 /// The policy, and the built-in agent that asks it.
-pub(super) const ASSISTANT: &str = "assistant";
+pub(crate) const ASSISTANT: &str = "assistant";
 
 /// What has to be set, the built-in provider that it is of, and a model there that answers fast and calls tools. The first one counts.
 const PROVIDERS: [(&str, &str, &str); 3] = [
@@ -14,14 +14,14 @@ const PROVIDERS: [(&str, &str, &str); 3] = [
 
 /// A model to ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(crate) struct Found {
     provider: String,
     model: String,
 }
 
 impl Found {
     /// By the configuration, which may name another, else by the environment.
-    pub(super) fn by(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+    pub(crate) fn by(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         if let Some(policy) = config.models.get(ASSISTANT) {
             return Some(Self { provider: policy.provider.clone(), model: policy.model.clone().unwrap_or_default() });
         }
@@ -36,7 +36,7 @@ impl Found {
     }
 
     /// For people: who answers.
-    pub(super) fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         format!("{} by {}", self.model, self.provider)
     }
 }

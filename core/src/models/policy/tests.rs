@@ -99,6 +99,18 @@ fn a_base_address_is_a_place_and_nothing_else() {
 }
 
 #[test]
+fn a_built_in_provider_is_looked_at_where_somebody_asks_it() {
+    let with = |models: &str| {
+        policies(&format!(
+            "[providers.ollama]\nkind = \"openai_chat\"\nbase_url = \"http://a b\"\nprivate_endpoint = true\n{models}"
+        ))
+    };
+    assert!(with("").is_ok(), "set for other programs");
+    let asked = with("[models.small]\nprovider = \"ollama\"\nmodel = \"llama\"").unwrap_err();
+    assert!(asked.contains("`providers.ollama.base_url`"), "{asked}");
+}
+
+#[test]
 fn a_missing_key_names_its_variable_where_somebody_needs_it() {
     use secrecy::ExposeSecret;
 
