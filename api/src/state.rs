@@ -17,7 +17,7 @@ use crate::streams::Streams;
 /// Cheap to clone: everything in it is shared.
 #[derive(Debug, Clone, FromRef)]
 pub struct ApiState {
-    pub services: Services,
+    pub services: Arc<Services>,
     pub authenticator: Arc<dyn Authenticator>,
     pub clock: Clock,
     /// What the listener is bound to; decides which hosts are answered.

@@ -44,7 +44,7 @@ fn app(doorman: Doorman) -> Router {
     let clock = Clock::system();
     let services = Services::open(&config, Role::Api, pool, clock.clone(), Catalogue::default(), Faults::from_env()).unwrap();
     let state = ApiState {
-        services,
+        services: Arc::new(services),
         authenticator: Arc::new(doorman),
         clock,
         bind: Bind::Loopback,

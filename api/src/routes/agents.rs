@@ -1,5 +1,7 @@
 //! Agents.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
@@ -11,7 +13,7 @@ use crate::extract::{AgentId, Caller, Query};
 
 /// All of them: one page, as every list has them.
 pub(super) async fn list(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     query: Query,
 ) -> Result<impl IntoResponse, ApiError> {
@@ -20,7 +22,7 @@ pub(super) async fn list(
 }
 
 pub(super) async fn get(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     AgentId(id): AgentId,
     query: Query,

@@ -1,5 +1,7 @@
 //! Approvals.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
@@ -11,7 +13,7 @@ use crate::extract::{ApprovalId, Caller, Change, Query};
 use crate::list::ListQuery;
 
 pub(super) async fn list(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     query: Query,
 ) -> Result<impl IntoResponse, ApiError> {
@@ -22,7 +24,7 @@ pub(super) async fn list(
 }
 
 pub(super) async fn get(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     ApprovalId(id): ApprovalId,
     query: Query,
@@ -34,7 +36,7 @@ pub(super) async fn get(
 
 /// Who decides is the caller: nothing in the body says so.
 pub(super) async fn resolve(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     ApprovalId(id): ApprovalId,
     change: Change,

@@ -1,5 +1,7 @@
 //! Artifacts: what they are, and their bytes. The bytes are somebody else's work: whatever they are, they are an attachment.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -13,7 +15,7 @@ use crate::extract::{ArtifactId, Caller, Query};
 use crate::range::{self, Range};
 
 pub(super) async fn get(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     ArtifactId(id): ArtifactId,
     query: Query,
@@ -24,7 +26,7 @@ pub(super) async fn get(
 }
 
 pub(super) async fn content(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     ArtifactId(id): ArtifactId,
     query: Query,

@@ -1,5 +1,7 @@
 //! Whether the process lives, and whether it can work. Neither says anything else.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -17,7 +19,7 @@ pub(super) async fn live(query: Query) -> Result<impl IntoResponse, ApiError> {
 }
 
 /// For load balancers, not for people: the one refusal without an envelope. Core logs why.
-pub(super) async fn ready(State(services): State<Services>, query: Query) -> Result<impl IntoResponse, ApiError> {
+pub(super) async fn ready(State(services): State<Arc<Services>>, query: Query) -> Result<impl IntoResponse, ApiError> {
     query.refuse()?;
     Ok(match services.ready().await {
         Ok(()) => (StatusCode::OK, Json(json!({"status": "ready"}))),

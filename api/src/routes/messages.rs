@@ -1,5 +1,7 @@
 //! Messages: submitting one makes a run; all of them are the transcript.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -19,7 +21,7 @@ use crate::state::ApiState;
 use crate::streams::Place;
 
 pub(super) async fn list(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     SessionId(session_id): SessionId,
     query: Query,

@@ -1,5 +1,7 @@
 //! The queue, for operators.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse;
@@ -9,7 +11,7 @@ use crate::error::ApiError;
 use crate::extract::{Caller, Query};
 
 pub(super) async fn get(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     query: Query,
 ) -> Result<impl IntoResponse, ApiError> {

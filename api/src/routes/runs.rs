@@ -1,5 +1,6 @@
 //! Runs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -14,7 +15,7 @@ use crate::extract::{Caller, Change, Query, RunId};
 use crate::list::ListQuery;
 
 pub(super) async fn list(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     query: Query,
 ) -> Result<impl IntoResponse, ApiError> {
@@ -31,7 +32,7 @@ pub(super) async fn list(
 
 /// With `wait`, once the run has ended or waits for somebody.
 pub(super) async fn get(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     RunId(id): RunId,
     query: Query,
@@ -45,7 +46,7 @@ pub(super) async fn get(
 }
 
 pub(super) async fn why(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     RunId(id): RunId,
     query: Query,
@@ -57,7 +58,7 @@ pub(super) async fn why(
 
 /// 200 once the run has ended, 202 while it is still on its way there.
 pub(super) async fn cancel(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     RunId(id): RunId,
     query: Query,
@@ -73,7 +74,7 @@ pub(super) async fn cancel(
 
 /// The run goes on: 202, whether this request or the same one before it has answered.
 pub(super) async fn input(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     RunId(id): RunId,
     change: Change,

@@ -1,5 +1,7 @@
 //! Sessions.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -14,7 +16,7 @@ use crate::extract::{Caller, Creation, Query, SessionId};
 use crate::list::ListQuery;
 
 pub(super) async fn create(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     creation: Creation,
 ) -> Result<Response, ApiError> {
@@ -25,7 +27,7 @@ pub(super) async fn create(
 }
 
 pub(super) async fn list(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     query: Query,
 ) -> Result<impl IntoResponse, ApiError> {
@@ -34,7 +36,7 @@ pub(super) async fn list(
 }
 
 pub(super) async fn get(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     SessionId(id): SessionId,
     query: Query,
@@ -45,7 +47,7 @@ pub(super) async fn get(
 }
 
 pub(super) async fn close(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     SessionId(id): SessionId,
     query: Query,
@@ -57,7 +59,7 @@ pub(super) async fn close(
 }
 
 pub(super) async fn delete(
-    State(services): State<Services>,
+    State(services): State<Arc<Services>>,
     Caller(principal): Caller,
     SessionId(id): SessionId,
     query: Query,

@@ -45,7 +45,7 @@ pub(crate) async fn run(global: &Global, args: Api) -> Result<(), Failure> {
     let streams = Streams::new(config.server.streams_max(config.auth.mode));
     let limits = Arc::new(config.server);
     let state = ApiState {
-        services,
+        services: Arc::new(services),
         authenticator,
         clock,
         bind,

@@ -252,7 +252,7 @@ async fn serve(
     };
     let limits = Arc::new(config.server.clone());
     let state = ApiState {
-        services: services.clone(),
+        services: Arc::new(services.clone()),
         authenticator,
         clock: clock.clone(),
         bind: Bind::Loopback,
