@@ -35,7 +35,7 @@ fn ask(double: &ModelDouble) -> impl Fn(&mut Config) {
 }
 
 fn provider(kind: ProviderKind, base_url: &str) -> Provider {
-    Provider { kind, base_url: base_url.into(), api_key_env: None, private_endpoint: true }
+    Provider { kind, base_url: base_url.into(), api_key_env: None, private_endpoint: true, done_is_end: false }
 }
 
 fn policy(provider: &str) -> Model {
@@ -214,7 +214,7 @@ async fn gate_d4_no_key_header_or_body_of_a_provider_is_anywhere() {
         let error = json!({"error": {"type": "server_error", "message": format!("{SAID}: {KEY}")}}).to_string();
         let answer = |status| Answer::new(status, &["content-type: application/json", &format!("x-said: {SAID}")], &error);
         match request.body.to_string() {
-            body if body.contains("refuse") => answer(401),
+            body if body.contains("refuse") => answer(403),
             body if body.contains("break") => answer(500),
             _ => Answer::events(format!("data: {error}\n\n")),
         }
@@ -316,6 +316,36 @@ async fn start_run_of_stored_agent(app: &RealApp, agent_id: &str, text: &str) ->
     app.http.submit(session_id, text).await
 }
 
+/// It is asked once: other models of it would be refused as well, and other providers know nothing of it.
+#[tokio::test]
+async fn case_f17_a_refused_credential_is_not_shown_again_for_a_while() {
+    let (refusing, other) = (ModelDouble::start().await.unwrap(), ModelDouble::start().await.unwrap());
+    refusing.answer_with(|_| Answer::new(401, &[], r#"{"error": {"code": "invalid_api_key"}}"#));
+    calculate(&other);
+    let app = TestApp::start_with(|config| {
+        ask(&refusing)(config);
+        config.models.insert("responses".into(), policy("chat"));
+        config.providers.0.insert("messages".into(), provider(ProviderKind::Anthropic, &other.url()));
+    })
+    .await;
+    for name in ["chat", "responses", "chat"] {
+        let run_id = app.http.start_run_of(name, "How much is 12 times 9?").await;
+        app.work().await;
+        let run = app.http.run(run_id).await;
+        assert_eq!(run["failure"]["reason"], "model_permanent_error", "{name}: {run}");
+        let class: Option<String> =
+            sqlx::query_scalar("SELECT failure_class FROM runs WHERE id = $1").bind(run_id).fetch_one(&app.pool).await.unwrap();
+        assert_eq!(class.as_deref(), Some("credential_refused"), "{name}");
+    }
+    assert_eq!(refusing.requests().len(), 1);
+    let calls: i64 = sqlx::query_scalar("SELECT count(*) FROM model_calls").fetch_one(&app.pool).await.unwrap();
+    assert_eq!(calls, 1, "what was not asked is not charged");
+    let run_id = app.http.start_run_of("messages", "How much is 12 times 9?").await;
+    app.work().await;
+    assert_eq!(app.http.run(run_id).await["status"], "COMPLETED");
+    app.finish().await;
+}
+
 /// What a provider does wrong it does wrong in every fifth call, in every way, to two hundred runs at once.
 #[tokio::test]
 async fn two_hundred_runs_end_as_the_rules_say_and_cost_what_was_counted() {
@@ -326,7 +356,7 @@ async fn two_hundred_runs_end_as_the_rules_say_and_cost_what_was_counted() {
     let counts = Arc::clone(&counted);
     double.answer_with(move |request| {
         let call = calls.fetch_add(1, Ordering::Relaxed);
-        let kinds = [Fault::Status(401), Fault::Status(404)].into_iter().chain(Fault::PROMPT).collect::<Vec<_>>();
+        let kinds = [Fault::Status(403), Fault::Status(404)].into_iter().chain(Fault::PROMPT).collect::<Vec<_>>();
         let fault = call.is_multiple_of(FAULT_EVERY).then(|| kinds[call / FAULT_EVERY % kinds.len()]);
         // An answer that comes to its end says what it has used.
         let is_whole = fault.is_none_or(|fault| matches!(fault, Fault::Drip | Fault::Empty));

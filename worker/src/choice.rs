@@ -8,7 +8,7 @@ use baton_core::execution::Pinned;
 use baton_core::models::{Policies, Policy};
 use baton_core::runs::FailureReason;
 
-use crate::models::{ModelProvider, provider_of};
+use crate::models::{Answering, ModelProvider, providers_of};
 use crate::run_loop::{Flow, Outcome};
 
 /// The policies of this process, each with whoever answers under it.
@@ -18,14 +18,13 @@ pub(crate) struct Choices(Vec<Choice>);
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
     pub(crate) policy: Arc<Policy>,
-    /// None: nobody in this process.
-    provider: Option<Arc<dyn ModelProvider>>,
+    provider: Answering,
 }
 
 impl Choices {
     pub(crate) fn new(policies: &Policies) -> Result<Self, Error> {
-        let choice = |policy: &Policy| Ok(Choice { policy: Arc::new(policy.clone()), provider: provider_of(policy)? });
-        policies.all().map(choice).collect::<Result<_, _>>().map(Self)
+        let choices = providers_of(policies)?.into_iter();
+        Ok(Self(choices.map(|(policy, provider)| Choice { policy: Arc::new(policy), provider }).collect()))
     }
 
     /// A run that has asked one model asks no other: what that one gave to be handed back, another does not understand. Another
@@ -46,9 +45,16 @@ impl Choices {
 
 impl Choice {
     pub(crate) fn provider(&self) -> Flow<Arc<dyn ModelProvider>> {
-        self.provider.clone().ok_or_else(|| unanswered("no_provider"))
+        match &self.provider {
+            None => Err(unanswered("no_provider")),
+            Some(provider) if provider.is_barred() => Err(unanswered(CREDENTIAL_REFUSED)),
+            Some(provider) => Ok(Arc::clone(provider)),
+        }
     }
 }
+
+/// What operators are told of a run whose provider would not have our credential, now or a moment ago.
+pub(crate) const CREDENTIAL_REFUSED: &str = "credential_refused";
 
 fn unanswered(class: &str) -> Outcome {
     Outcome::failed_for(FailureReason::ModelPermanentError, class)

@@ -41,6 +41,9 @@ pub struct Provider {
     /// It may be on this machine or in a private network, and nowhere else.
     #[serde(default)]
     pub private_endpoint: bool,
+    /// Of `openai_chat`: it never says why the model stopped, so a text that `[DONE]` ends is whole. Calls never are.
+    #[serde(default)]
+    pub done_is_end: bool,
 }
 
 /// How an agent asks a model, `[models.<name>]`.
@@ -89,12 +92,14 @@ impl Default for Providers {
             base_url: base_url.into(),
             api_key_env: Some(key.into()),
             private_endpoint: false,
+            done_is_end: false,
         };
         let ollama = Provider {
             kind: ProviderKind::OpenaiChat,
             base_url: ollama_url(OLLAMA_HOST),
             api_key_env: None,
             private_endpoint: true,
+            done_is_end: false,
         };
         Self(BTreeMap::from([
             ("openai".into(), hosted(ProviderKind::OpenaiResponses, "https://api.openai.com/v1", "OPENAI_API_KEY")),

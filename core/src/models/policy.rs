@@ -51,6 +51,8 @@ pub struct Endpoint {
     pub base: outbound::Endpoint,
     /// The name of the variable that holds its key.
     pub api_key_env: Option<String>,
+    /// What is said to end with `[DONE]` has ended.
+    pub done_is_end: bool,
 }
 
 /// Policies by name. Cheap to clone.
@@ -137,7 +139,14 @@ fn endpoint(name: &str, provider: &config::Provider, problems: &mut Vec<String>)
     }
     let names_variable = provider.api_key_env.as_ref().is_none_or(|variable| is_variable(variable));
     require(names_variable, ".api_key_env", "the name of a variable, not the key");
-    Some(Endpoint { kind: provider.kind, base: base.ok()?, api_key_env: provider.api_key_env.clone() })
+    let has_done = provider.kind == ProviderKind::OpenaiChat || !provider.done_is_end;
+    require(has_done, ".done_is_end", "only a provider of the kind `openai_chat` may need it");
+    Some(Endpoint {
+        kind: provider.kind,
+        base: base.ok()?,
+        api_key_env: provider.api_key_env.clone(),
+        done_is_end: provider.done_is_end,
+    })
 }
 
 fn check(name: &str, model: &config::Model, problems: &mut Vec<String>) {

@@ -41,17 +41,12 @@ const UNPAID: [&str; 6] = [
     "insufficient balance",
 ];
 
-/// Somebody has to repair the request or the key.
-const UNACCEPTABLE: [&str; 8] = [
-    "invalid_api_key",
-    "invalid_request",
-    "invalid_prompt",
-    "bad_request",
-    "badrequest",
-    "authentication_error",
-    "permission_error",
-    "not_found",
-];
+/// The key is none.
+const UNKNOWN: [&str; 2] = ["invalid_api_key", "authentication_error"];
+
+/// Somebody has to repair the request, or what the key may ask for.
+const UNACCEPTABLE: [&str; 6] =
+    ["invalid_request", "invalid_prompt", "bad_request", "badrequest", "permission_error", "not_found"];
 
 /// An answer that is no answer: by its status, its headers, and its body where that is JSON.
 pub(super) fn of_status(status: u16, headers: &HeaderMap, body: &str) -> Failure {
@@ -88,13 +83,16 @@ fn words(error: &Value) -> String {
 fn classify(status: Option<u16>, words: &str) -> ModelError {
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
     match status {
-        Some(429) if says(&UNPAID) => ModelError::Permanent,
+        Some(429) if says(&UNPAID) => ModelError::Credential,
         Some(429) => ModelError::Transient, // "too large" is of the rate here
-        Some(401..=403) => ModelError::Permanent,
+        Some(401 | 402) => ModelError::Credential,
+        // Of what was asked as often as of who asks: a model, a region, or what a filter saw.
+        Some(403) => ModelError::Permanent,
         _ if says(&OVERFLOWS) => ModelError::ContextOverflow,
         Some(408 | 409 | 425 | 500..=599) => ModelError::Transient,
         Some(_) => ModelError::Permanent,
-        None if says(&UNPAID) || says(&UNACCEPTABLE) => ModelError::Permanent,
+        None if says(&UNPAID) || says(&UNKNOWN) => ModelError::Credential,
+        None if says(&UNACCEPTABLE) => ModelError::Permanent,
         None => ModelError::Transient,
     }
 }

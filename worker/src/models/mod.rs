@@ -3,6 +3,7 @@
 //! `remote` asks a server: `transport` sends what one of `openai_chat`, `openai_responses` and `anthropic` has written, `reading`
 //! takes the answer apart with `sse` and `json`, the same module understands it, and `outgoing` puts it in order.
 
+mod account;
 mod anthropic;
 mod assemble;
 mod checked;
@@ -28,12 +29,12 @@ use baton_core::agents::AgentDefinition;
 use baton_core::content::ContentBlock;
 use baton_core::events::{Stop, TokenUsage};
 use baton_core::execution::Message;
-use baton_core::models::{Policy, key_of};
-use baton_core::outbound::Client;
+use baton_core::models::{Policies, Policy};
 use baton_core::tools::ToolSpec;
 use baton_core::{Code, Error};
 use futures::Stream;
 
+use account::Accounts;
 pub(crate) use assemble::{Assembler, Turn};
 
 /// What a model is asked. Built from the run's state alone: two builds of one state are equal.
@@ -122,6 +123,8 @@ pub(crate) enum ModelError {
     Transient,
     /// The same request will fail again.
     Permanent,
+    /// So will every other: the key is of no use until somebody repairs it, or pays.
+    Credential,
     /// The answer was not understood.
     Protocol,
     /// Neither text nor a call.
@@ -134,7 +137,7 @@ impl ModelError {
     pub(crate) const fn code(self) -> &'static str {
         match self {
             Self::Transient => Code::ModelTransientError.as_str(),
-            Self::Permanent => Code::ModelPermanentError.as_str(),
+            Self::Permanent | Self::Credential => Code::ModelPermanentError.as_str(),
             Self::Protocol => Code::ModelProtocolError.as_str(),
             Self::Empty => "empty_model_turn",
             Self::ContextOverflow => Code::ContextOverflow.as_str(),
@@ -142,7 +145,7 @@ impl ModelError {
     }
 
     pub(crate) const fn is_retryable(self) -> bool {
-        !matches!(self, Self::Permanent | Self::ContextOverflow)
+        !matches!(self, Self::Permanent | Self::Credential | Self::ContextOverflow)
     }
 }
 
@@ -151,6 +154,11 @@ pub(crate) type ModelStream = Pin<Box<dyn Stream<Item = ModelEvent> + Send>>;
 /// A provider. Dropping its stream aborts the call. One that waits for a server ends it when that has been silent for too long.
 pub(crate) trait ModelProvider: std::fmt::Debug + Send + Sync {
     fn name(&self) -> &'static str;
+
+    /// Whether it has just refused our credential, and is not to be asked.
+    fn is_barred(&self) -> bool {
+        false
+    }
 
     /// What the provider makes of its answer. Nobody but `stream` takes it.
     fn answer(&self, request: ModelRequest) -> ModelStream;
@@ -161,23 +169,21 @@ pub(crate) trait ModelProvider: std::fmt::Debug + Send + Sync {
 }
 
 /// Who answers under a policy. None: nobody in this process, which has no key for it.
+pub(crate) type Answering = Option<Arc<dyn ModelProvider>>;
+
+/// Every policy, and who answers under it.
 ///
 /// # Errors
 /// `Internal` where the machine has no random numbers or no TLS.
-pub(crate) fn provider_of(policy: &Policy) -> Result<Option<Arc<dyn ModelProvider>>, Error> {
-    let Some(endpoint) = &policy.endpoint else { return Ok(Some(Arc::new(scripted::Scripted))) };
-    let key = key_of(endpoint, |name| std::env::var(name).ok());
-    if endpoint.api_key_env.is_some() && key.is_none() {
-        return Ok(None);
-    }
-    Ok(Some(Arc::new(remote::Remote {
-        kind: endpoint.kind,
-        base: endpoint.base.clone(),
-        key,
-        model: policy.model.clone(),
-        temperature: policy.temperature,
-        client: Client::new(endpoint.base.reach()).map_err(Error::internal)?,
-    })))
+pub(crate) fn providers_of(policies: &Policies) -> Result<Vec<(Policy, Answering)>, Error> {
+    let mut accounts = Accounts::default();
+    let mut answering = |policy: &Policy| -> Result<Answering, Error> {
+        let Some(endpoint) = &policy.endpoint else { return Ok(Some(Arc::new(scripted::Scripted))) };
+        let Some(account) = accounts.of(&policy.provider, endpoint)? else { return Ok(None) };
+        let (model, temperature) = (policy.model.clone(), policy.temperature);
+        Ok(Some(Arc::new(remote::Remote { account, model, temperature })))
+    };
+    policies.all().map(|policy| Ok((policy.clone(), answering(policy)?))).collect()
 }
 
 #[cfg(test)]

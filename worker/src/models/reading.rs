@@ -24,6 +24,9 @@ pub(super) trait Reader: Send {
     /// Takes one message, or a whole answer in one document.
     fn take(&mut self, message: &Value, out: &mut Outgoing) -> Result<Progress, ModelError>;
 
+    /// The server says that nothing more comes.
+    fn take_done(&mut self, _: &Outgoing) {}
+
     /// Whether the model has said why it stopped: little more can come.
     fn has_stopped(&self) -> bool;
 
@@ -123,6 +126,7 @@ impl Reading {
                         return Ok(());
                     }
                     if data == DONE {
+                        self.reader.take_done(&self.out);
                         return self.complete(events);
                     }
                     self.take(&json::parse(data).ok_or(ModelError::Protocol)?, events)?;

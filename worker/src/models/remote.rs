@@ -1,17 +1,18 @@
 //! A provider that is a server somewhere. One call is one request: whoever asks decides whether to ask again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_core::config::ProviderKind;
-use baton_core::outbound::{Client, Endpoint};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use serde_json::Value;
 use url::Url;
 
+use crate::models::account::Account;
 use crate::models::outgoing::Outgoing;
 use crate::models::reading::{Reader, Reading};
 use crate::models::tool_names::ToolNames;
@@ -28,47 +29,49 @@ const USAGE_WAIT: Duration = Duration::from_secs(5);
 
 /// A model of a provider.
 #[derive(Debug)]
-pub(crate) struct Remote {
-    pub(crate) kind: ProviderKind,
-    pub(crate) base: Endpoint,
-    pub(crate) key: Option<SecretString>,
-    pub(crate) model: String,
-    pub(crate) temperature: Option<f64>,
-    pub(crate) client: Client,
+pub(super) struct Remote {
+    pub(super) account: Arc<Account>,
+    pub(super) model: String,
+    pub(super) temperature: Option<f64>,
 }
 
 impl ModelProvider for Remote {
     fn name(&self) -> &'static str {
-        self.kind.as_str()
+        self.kind().as_str()
+    }
+
+    fn is_barred(&self) -> bool {
+        self.account.is_barred()
     }
 
     fn answer(&self, request: ModelRequest) -> ModelStream {
         let names = ToolNames::new(&request.tools);
-        let Ok(headers) = self.headers() else {
-            return Box::pin(futures::stream::iter([ModelEvent::Failed(ModelError::Permanent.into())]));
-        };
+        let Ok(headers) = self.headers() else { return ended(ModelError::Permanent.into()) };
         let body = self.body(&request, &names).to_string().into_bytes();
-        let reply = transport::post(self.client.clone(), self.url(), headers, body);
+        let account = Arc::clone(&self.account);
+        let reply = transport::post(account.client.clone(), self.url(), headers, body);
         let (reader, out) = (self.reader(names), Outgoing::new(request.step));
         Box::pin(async_stream::stream! {
-            let mut reply = match reply.await {
-                Ok(reply) => reply,
-                Err(error) => {
-                    yield ModelEvent::Failed(Failure::from(error));
-                    return;
+            let mut events = match reply.await {
+                Err(error) => ended(error.into()),
+                Ok(mut reply) if !(200..300).contains(&reply.status) => {
+                    let refusal = reply.refusal().await;
+                    ended(failure::of_status(reply.status, &reply.headers, &refusal))
                 }
+                Ok(reply) => read(Reading::new(reader, out, transport::request_id(&reply.headers)), reply.body),
             };
-            if !(200..300).contains(&reply.status) {
-                let refusal = reply.refusal().await;
-                yield ModelEvent::Failed(failure::of_status(reply.status, &reply.headers, &refusal));
-                return;
-            }
-            let mut events = read(Reading::new(reader, out, transport::request_id(&reply.headers)), reply.body);
             while let Some(event) = events.next().await {
+                if matches!(&event, ModelEvent::Failed(failure) if failure.error == ModelError::Credential) {
+                    account.bar();
+                }
                 yield event;
             }
         })
     }
+}
+
+fn ended(failure: Failure) -> ModelStream {
+    Box::pin(futures::stream::iter([ModelEvent::Failed(failure)]))
 }
 
 /// An answer as its bytes come, to its end, or to a silence.
@@ -88,26 +91,31 @@ pub(super) fn read(mut reading: Reading, mut body: BoxStream<'static, Result<Byt
 }
 
 impl Remote {
+    fn kind(&self) -> ProviderKind {
+        self.account.endpoint.kind
+    }
+
     fn url(&self) -> Url {
-        let path = match self.kind {
+        let base = &self.account.endpoint.base;
+        let path = match self.kind() {
             ProviderKind::OpenaiChat => "chat/completions",
             ProviderKind::OpenaiResponses => "responses",
             // Anthropic documents its address without the version, which people write there all the same.
-            ProviderKind::Anthropic if self.base.below("").path().trim_end_matches('/').ends_with("/v1") => "messages",
+            ProviderKind::Anthropic if base.below("").path().trim_end_matches('/').ends_with("/v1") => "messages",
             ProviderKind::Anthropic => "v1/messages",
         };
-        self.base.below(path)
+        base.below(path)
     }
 
     /// The key, never to be shown, and what else the provider wants in front of a request.
     fn headers(&self) -> Result<HeaderMap, reqwest::header::InvalidHeaderValue> {
         let mut headers = HeaderMap::new();
-        if self.kind == ProviderKind::Anthropic {
+        if self.kind() == ProviderKind::Anthropic {
             headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
         }
-        if let Some(key) = &self.key {
+        if let Some(key) = &self.account.key {
             let key = key.expose_secret();
-            let (name, value) = match self.kind {
+            let (name, value) = match self.kind() {
                 ProviderKind::Anthropic => (HeaderName::from_static("x-api-key"), key.to_owned()),
                 ProviderKind::OpenaiChat | ProviderKind::OpenaiResponses => (AUTHORIZATION, format!("Bearer {key}")),
             };
@@ -120,7 +128,7 @@ impl Remote {
 
     /// What the provider is asked. Pure: the same request is the same body, byte for byte.
     pub(super) fn body(&self, request: &ModelRequest, names: &ToolNames) -> Value {
-        let mut body = match self.kind {
+        let mut body = match self.kind() {
             ProviderKind::OpenaiChat => openai_chat::body(request, names, openai_chat::output_limit_key(&self.url())),
             ProviderKind::OpenaiResponses => openai_responses::body(request, names),
             ProviderKind::Anthropic => anthropic::body(request, names),
@@ -133,8 +141,8 @@ impl Remote {
     }
 
     pub(super) fn reader(&self, names: ToolNames) -> Box<dyn Reader> {
-        match self.kind {
-            ProviderKind::OpenaiChat => Box::new(openai_chat::ChatReader::new(names)),
+        match self.kind() {
+            ProviderKind::OpenaiChat => Box::new(openai_chat::ChatReader::new(names, self.account.endpoint.done_is_end)),
             ProviderKind::OpenaiResponses => Box::new(openai_responses::ResponsesReader::new(names)),
             ProviderKind::Anthropic => Box::new(anthropic::MessagesReader::new(names)),
         }

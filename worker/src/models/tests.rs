@@ -15,10 +15,12 @@ use baton_core::tools::{Idempotency, OutputTrust, Parallel, Risk, SideEffect, To
 use serde_json::json;
 
 use super::outgoing::Outgoing;
-use super::reading::Reading;
+use super::reading::{Reader, Reading};
 use baton_core::config::ProviderKind;
-use baton_core::outbound::{Client, Endpoint, Reach};
+use baton_core::models::Endpoint;
+use baton_core::outbound::{self, Client, Reach};
 
+use super::account::Account;
 use super::remote::Remote;
 use super::tool_names::ToolNames;
 use super::*;
@@ -32,14 +34,10 @@ static CLIENTS: LazyLock<[Client; 2]> =
 fn remote(kind: ProviderKind, base_url: &str) -> Remote {
     let [private, public] = &*CLIENTS;
     let (reach, client) = if base_url.starts_with("http://127.") { (Reach::Private, private) } else { (Reach::Public, public) };
-    Remote {
-        kind,
-        base: Endpoint::parse(base_url, reach).unwrap(),
-        key: Some("secret".into()),
-        model: "large".into(),
-        temperature: Some(0.5),
-        client: client.clone(),
-    }
+    let base = outbound::Endpoint::parse(base_url, reach).unwrap();
+    let endpoint = Endpoint { kind, base, api_key_env: None, done_is_end: false };
+    let account = Arc::new(Account::new("mine", endpoint, Some("secret".into()), client.clone()));
+    Remote { account, model: "large".into(), temperature: Some(0.5) }
 }
 
 pub(super) fn tool(name: &'static str) -> ToolSpec {
@@ -93,7 +91,10 @@ fn assistant(text: &str, calls: &[(&str, &str, &str)]) -> Message {
 /// The normalized stream of these bytes, cut like this.
 fn read<'a>(kind: ProviderKind, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<ModelEvent> {
     let names = ToolNames::new(&[tool("math.calculate"), tool("time.now")]);
-    let reader = remote(kind, "http://localhost").reader(names);
+    read_by(remote(kind, "http://localhost").reader(names), pieces)
+}
+
+fn read_by<'a>(reader: Box<dyn Reader>, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<ModelEvent> {
     let mut reading = Reading::new(reader, Outgoing::new(1), None);
     let mut events = Vec::new();
     for piece in pieces {

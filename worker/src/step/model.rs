@@ -13,7 +13,7 @@ use baton_core::models::{CONTINUATION_BYTES_MAX, ModelRows, StartedCall};
 use baton_core::runs::FailureReason;
 use rand::Rng;
 
-use crate::choice::Choice;
+use crate::choice::{CREDENTIAL_REFUSED, Choice};
 use crate::control::StopReason;
 use crate::models::{Failure, ModelError, ModelProvider, ModelRequest, Turn};
 use crate::run_loop::{Flow, Outcome, RunContext, Trailing};
@@ -188,12 +188,13 @@ async fn retry_or_fail(context: &mut RunContext<'_>, attempt: &Attempt, heard: &
     let failures = context.state.failed_attempts + 1;
     if !is_retryable || failures >= ATTEMPTS_MAX {
         let reason = match error {
-            ModelError::Transient | ModelError::Permanent => FailureReason::ModelPermanentError,
+            ModelError::Transient | ModelError::Permanent | ModelError::Credential => FailureReason::ModelPermanentError,
             ModelError::Protocol => FailureReason::ModelProtocolError,
             ModelError::Empty => FailureReason::EmptyModelTurn,
             ModelError::ContextOverflow => FailureReason::ContextOverflow,
         };
-        return Err(Outcome::Failed { reason, class: None, trailing });
+        let class = (error == ModelError::Credential).then(|| CREDENTIAL_REFUSED.to_owned());
+        return Err(Outcome::Failed { reason, class, trailing });
     }
     context.append_model(trailing.events, trailing.model).await?;
     tokio::select! {

@@ -111,6 +111,13 @@ fn a_built_in_provider_is_looked_at_where_somebody_asks_it() {
 }
 
 #[test]
+fn only_a_provider_of_chats_may_end_without_a_reason() {
+    let of = |kind: &str| policies(&format!("[providers.mine]\nkind = \"{kind}\"\nbase_url = \"https://a\"\ndone_is_end = true"));
+    assert!(of("openai_chat").is_ok());
+    assert!(of("anthropic").unwrap_err().contains("`providers.mine.done_is_end`"));
+}
+
+#[test]
 fn a_missing_key_names_its_variable_where_somebody_needs_it() {
     use secrecy::ExposeSecret;
 

@@ -9,11 +9,15 @@ fn check(status: u16, body: &Value, expected: ModelError) {
 #[test]
 fn case_f17_what_waiting_does_not_heal() {
     let error = |code: &str, message: &str| json!({"error": {"code": code, "message": message}});
-    check(429, &error("insufficient_quota", "You exceeded your current quota"), ModelError::Permanent);
+    check(429, &error("insufficient_quota", "You exceeded your current quota"), ModelError::Credential);
+    assert_eq!(of_error(&error("invalid_api_key", "no")["error"]), ModelError::Credential, "in a stream");
     let limited = "Rate limit reached: 20 / min. Add a payment method at https://platform.openai.com/account/billing";
     check(429, &error("rate_limit_exceeded", limited), ModelError::Transient);
     check(429, &error("rate_limit_exceeded", "Request too large for the context window: tokens per min"), ModelError::Transient);
-    for status in [400, 401, 402, 403, 404, 422] {
+    for status in [401, 402] {
+        check(status, &error("x", "no"), ModelError::Credential);
+    }
+    for status in [400, 403, 404, 422] {
         check(status, &error("x", "no"), ModelError::Permanent);
     }
     check(403, &error("x", "this key may not use the long context window"), ModelError::Permanent);

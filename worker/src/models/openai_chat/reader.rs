@@ -19,12 +19,14 @@ pub(in crate::models) struct ChatReader {
     finish_reason: Option<String>,
     has_refused: bool,
     usage: Option<TokenUsage>,
+    /// Whether text that `[DONE]` ends is whole, though nothing said why the model stopped.
+    done_is_end: bool,
 }
 
 impl ChatReader {
-    pub(in crate::models) fn new(names: ToolNames) -> Self {
+    pub(in crate::models) fn new(names: ToolNames, done_is_end: bool) -> Self {
         let (thinking, calls) = (Thinking::default(), HashMap::new());
-        Self { names, thinking, calls, finish_reason: None, has_refused: false, usage: None }
+        Self { names, thinking, calls, finish_reason: None, has_refused: false, usage: None, done_is_end }
     }
 }
 
@@ -48,6 +50,12 @@ impl Reader for ChatReader {
             }
         }
         Ok(Progress::More) // the usage may come after the end of the choice
+    }
+
+    fn take_done(&mut self, out: &Outgoing) {
+        if self.done_is_end && !out.has_calls() {
+            self.finish_reason.get_or_insert_with(|| "stop".into());
+        }
     }
 
     fn has_stopped(&self) -> bool {

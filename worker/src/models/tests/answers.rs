@@ -4,6 +4,7 @@ use baton_core::events::{Stop, TokenUsage};
 use baton_devmodel::{Call, Format, Turn as Said};
 use serde_json::Value;
 
+use super::super::openai_chat::ChatReader;
 use super::*;
 
 const CHAT: ProviderKind = ProviderKind::OpenaiChat;
@@ -124,6 +125,23 @@ fn case_f10_case_f11_the_reason_to_stop_is_the_end_and_nothing_else() {
     assert_eq!(turn(CHAT, &[without.as_slice(), b"data: [DONE]\n\n"].concat()), Err(ModelError::Transient));
     let unterminated = chat_text("hi", "stop");
     assert_eq!(turn(CHAT, &unterminated[..unterminated.len() - 2]).unwrap().text, "hi", "its last event ends with the stream");
+}
+
+/// Of a provider that never says why it stopped, where its settings say so.
+#[test]
+fn case_f11_done_may_end_a_text_and_never_calls() {
+    let outcome = |said: &[Value], done: &str| {
+        let reader = ChatReader::new(ToolNames::new(&[tool("time.now")]), true);
+        read_by(Box::new(reader), [events(said).as_slice(), done.as_bytes()]).pop()
+    };
+    let is_whole = |end: Option<ModelEvent>| matches!(end, Some(ModelEvent::Completed(whole)) if whole.stop == Stop::EndTurn);
+    let text = json!({"choices": [{"delta": {"content": "hi"}}]});
+    let call =
+        json!({"choices": [{"delta": {"tool_calls": [{"id": "a", "function": {"name": "time_now", "arguments": "{}"}}]}}]});
+    let done = "data: [DONE]\n\n";
+    assert!(is_whole(outcome(std::slice::from_ref(&text), done)));
+    assert!(!is_whole(outcome(std::slice::from_ref(&text), "")), "cut off");
+    assert!(!is_whole(outcome(&[text, call.clone()], done)) && !is_whole(outcome(&[call], done)));
 }
 
 #[test]

@@ -1,0 +1,64 @@
+//! What we are at a provider: where it is, the key that it knows us by, and whether it has just refused that.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use baton_core::Error;
+use baton_core::models::{Endpoint, key_of};
+use baton_core::outbound::Client;
+use secrecy::SecretString;
+use tokio::time::Instant;
+
+/// How long nobody is asked who has refused our credential. Who repairs it, or pays, takes longer; a new key comes with a new worker.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// Shared by all policies that ask this provider.
+#[derive(Debug)]
+pub(super) struct Account {
+    provider: String,
+    pub(super) endpoint: Endpoint,
+    pub(super) key: Option<SecretString>,
+    pub(super) client: Client,
+    refused_at: Mutex<Option<Instant>>,
+}
+
+impl Account {
+    pub(super) fn new(provider: &str, endpoint: Endpoint, key: Option<SecretString>, client: Client) -> Self {
+        Self { provider: provider.to_owned(), endpoint, key, client, refused_at: Mutex::default() }
+    }
+
+    pub(super) fn is_barred(&self) -> bool {
+        let refused_at = *self.refused_at.lock().unwrap_or_else(PoisonError::into_inner);
+        refused_at.is_some_and(|refused_at| refused_at.elapsed() < PAUSE)
+    }
+
+    pub(super) fn bar(&self) {
+        tracing::warn!(provider = self.provider, "a provider refuses our credential, and is not asked for a minute");
+        *self.refused_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+}
+
+/// Accounts by the names of their providers. None: we have no key for it.
+#[derive(Debug, Default)]
+pub(super) struct Accounts(BTreeMap<String, Option<Arc<Account>>>);
+
+impl Accounts {
+    pub(super) fn of(&mut self, provider: &str, endpoint: &Endpoint) -> Result<Option<Arc<Account>>, Error> {
+        if let Some(known) = self.0.get(provider) {
+            return Ok(known.clone());
+        }
+        let key = key_of(endpoint, |name| std::env::var(name).ok());
+        let account = if endpoint.api_key_env.is_some() && key.is_none() {
+            None
+        } else {
+            let client = Client::new(endpoint.base.reach()).map_err(Error::internal)?;
+            Some(Arc::new(Account::new(provider, endpoint.clone(), key, client)))
+        };
+        self.0.insert(provider.to_owned(), account.clone());
+        Ok(account)
+    }
+}
+
+#[cfg(test)]
+mod tests;
