@@ -134,7 +134,11 @@ fn case_f11_done_may_end_a_text_and_never_calls() {
         let reader = ChatReader::new(ToolNames::new(&[tool("time.now")]), true);
         read_by(Box::new(reader), [events(said).as_slice(), done.as_bytes()]).pop()
     };
-    let is_whole = |end: Option<ModelEvent>| matches!(end, Some(ModelEvent::Completed(whole)) if whole.stop == Stop::EndTurn);
+    let is_whole = |end: Option<ModelEvent>| match end {
+        Some(ModelEvent::Completed(whole)) => whole.stop == Stop::EndTurn,
+        Some(ModelEvent::Failed(failure)) if failure.error == ModelError::Transient => false,
+        end => panic!("{end:?}"),
+    };
     let text = json!({"choices": [{"delta": {"content": "hi"}}]});
     let call =
         json!({"choices": [{"delta": {"tool_calls": [{"id": "a", "function": {"name": "time_now", "arguments": "{}"}}]}}]});
