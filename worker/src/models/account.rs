@@ -7,7 +7,7 @@ use std::time::Duration;
 use baton_core::Error;
 use baton_core::models::{Endpoint, key_of};
 use baton_core::outbound::Client;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::time::Instant;
 
 /// How long nobody is asked who has refused our credential. Who repairs it, or pays, takes longer; a new key comes with a new worker.
@@ -26,6 +26,11 @@ pub(super) struct Account {
 impl Account {
     pub(super) fn new(provider: &str, endpoint: Endpoint, key: Option<SecretString>, client: Client) -> Self {
         Self { provider: provider.to_owned(), endpoint, key, client, refused_at: Mutex::default() }
+    }
+
+    /// Whether a text that would be stored has our key in it: an echo of what we sent.
+    pub(super) fn is_in(&self, text: &str) -> bool {
+        self.key.as_ref().is_some_and(|key| text.contains(key.expose_secret()))
     }
 
     pub(super) fn is_barred(&self) -> bool {

@@ -1,6 +1,6 @@
 //! From a stream of pieces to a turn.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_core::content::fit;
 use baton_core::events::{Stop, TokenUsage, ToolCall};
@@ -11,10 +11,8 @@ use crate::models::{Completion, Continuation, Failure, ModelError, ModelEvent};
 const TEXT_BYTES_MAX: usize = 112 * 1024;
 /// Bytes of all arguments of a turn as JSON.
 const ARGUMENTS_BYTES_MAX: usize = 112 * 1024;
-/// Calls of one turn: no more than a run may make by default.
-const CALLS_MAX: usize = 128;
-/// Bytes of a name or an identifier of a call: longer is not one.
-const NAME_BYTES_MAX: usize = 128;
+/// Stands behind arguments that were cut: what is left of them is not JSON, or it might be other arguments.
+const CUT: char = '…';
 
 /// What a model said in one turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,9 +32,9 @@ pub(crate) struct Turn {
 pub(crate) struct Assembler {
     text: String,
     calls: BTreeMap<u32, ToolCall>,
-    /// More came than is kept, of the text or of the call at an index.
+    /// More came than is kept: of the text, or of the calls at these indexes.
     is_text_full: bool,
-    full_calls: BTreeMap<u32, bool>,
+    full_calls: BTreeSet<u32>,
 }
 
 impl Assembler {
@@ -45,20 +43,16 @@ impl Assembler {
         match event {
             ModelEvent::ReasoningDelta(_) => None,
             ModelEvent::TextDelta(text) => {
-                push_within(&mut self.text, &text, TEXT_BYTES_MAX, &mut self.is_text_full);
+                self.is_text_full = self.is_text_full || !push_within(&mut self.text, &text, TEXT_BYTES_MAX);
                 None
             }
             ModelEvent::ToolCallDelta { index, call_id, name, arguments } => {
-                if call_id.len() > NAME_BYTES_MAX
-                    || name.len() > NAME_BYTES_MAX
-                    || (self.calls.len() == CALLS_MAX && !self.calls.contains_key(&index))
-                {
-                    return Some(Err(ModelError::Protocol.into()));
-                }
                 let call =
                     self.calls.entry(index).or_insert_with(|| ToolCall { arguments_raw: String::new(), call_id, index, name });
-                let is_full = self.full_calls.entry(index).or_default();
-                push_within(&mut call.arguments_raw, &arguments, ARGUMENTS_BYTES_MAX, is_full);
+                let is_full = self.full_calls.contains(&index);
+                if !is_full && !push_within(&mut call.arguments_raw, &arguments, ARGUMENTS_BYTES_MAX) {
+                    self.full_calls.insert(index);
+                }
                 None
             }
             ModelEvent::Completed(completion) => Some(std::mem::take(self).finish(completion)),
@@ -74,7 +68,7 @@ impl Assembler {
             return Err(failed(if is_filtered { ModelError::Permanent } else { ModelError::Empty }));
         }
         let (text, cut) = fit(&self.text, TEXT_BYTES_MAX);
-        let mut truncated = cut || self.is_text_full || self.full_calls.values().any(|is_full| *is_full);
+        let mut truncated = cut || self.is_text_full;
         let mut tool_calls: Vec<ToolCall> = self.calls.into_values().collect();
         if has_duplicate_ids(&tool_calls) {
             return Err(failed(ModelError::Protocol)); // a result could not be told apart from another's
@@ -82,8 +76,9 @@ impl Assembler {
         let mut room = ARGUMENTS_BYTES_MAX;
         for call in &mut tool_calls {
             let (arguments, cut) = fit(&call.arguments_raw, room);
-            truncated |= cut;
-            call.arguments_raw = arguments.to_owned();
+            let is_cut = cut || self.full_calls.contains(&call.index);
+            truncated |= is_cut;
+            call.arguments_raw = arguments.chars().chain(is_cut.then_some(CUT)).collect();
             room -= serde_json::to_string(&call.arguments_raw).map_or(room, |json| json.len().min(room));
         }
         let Completion { stop, usage, continuation, request_id } = completion;
@@ -91,13 +86,11 @@ impl Assembler {
     }
 }
 
-/// Takes no more than would be kept: a model that never stops must not fill the memory. After the first piece that is left out
-/// none is taken: a hole in arguments could leave other arguments, while their beginning is never a whole object.
-fn push_within(text: &mut String, more: &str, bytes_max: usize, is_full: &mut bool) {
-    *is_full |= text.len() + more.len() > bytes_max;
-    if !*is_full {
-        text.push_str(more);
-    }
+/// Takes no more than would be kept: a model that never stops must not fill the memory. False: something was left out.
+fn push_within(text: &mut String, more: &str, bytes_max: usize) -> bool {
+    let end = more.floor_char_boundary(bytes_max.saturating_sub(text.len()));
+    text.push_str(&more[..end]);
+    end == more.len()
 }
 
 fn has_duplicate_ids(calls: &[ToolCall]) -> bool {

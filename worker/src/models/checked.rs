@@ -4,6 +4,17 @@ use futures::{FutureExt, Stream, StreamExt};
 
 use crate::models::{ModelError, ModelEvent, ModelStream};
 
+/// Calls of one turn: no more than a run may make by default.
+pub(super) const CALLS_MAX: usize = 128;
+
+/// Bytes of a name or an identifier of a call: longer is not one.
+const NAME_BYTES_MAX: usize = 128;
+
+/// What may name a call or a tool, and be stored as that.
+pub(super) fn is_name(text: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&text.len()) && !text.contains(char::is_control)
+}
+
 /// The stream as far as it is one, then a protocol error. Exactly one event ends it.
 pub(super) fn checked(mut events: ModelStream) -> impl Stream<Item = ModelEvent> + Send {
     async_stream::stream! {
@@ -45,7 +56,7 @@ impl Calls {
         if index == self.begun {
             self.begun += 1;
             self.open = Some((call_id.to_owned(), name.to_owned()));
-            return !call_id.is_empty() && !name.is_empty();
+            return self.begun as usize <= CALLS_MAX && is_name(call_id) && is_name(name);
         }
         index + 1 == self.begun && self.open.as_ref().is_some_and(|(open_id, open_name)| open_id == call_id && open_name == name)
     }

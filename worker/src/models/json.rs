@@ -2,10 +2,34 @@
 
 use serde_json::Value;
 
+/// Values in one message at most. A value takes a hundred bytes of memory and may take two of the message, which may be of megabytes.
+const VALUES_MAX: usize = 50_000;
+
+/// Tokens of one class that a call may have used. No model reads or writes so many: the number is something else.
+const TOKENS_MAX: f64 = 1e9;
+
 /// Parses a message. Half of a surrogate pair, which a model's tokens can be cut into and no string of ours can hold, becomes
 /// U+FFFD: a character less is better than no answer.
 pub(super) fn parse(text: &str) -> Option<Value> {
+    if values(text) > VALUES_MAX {
+        return None;
+    }
     serde_json::from_str(text).ok().or_else(|| serde_json::from_str(&without_lone_surrogates(text)).ok())
+}
+
+/// How many values a message has at most: each but the first stands behind one of these.
+fn values(text: &str) -> usize {
+    let (mut values, mut is_string, mut is_escaped) = (1, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_string => is_escaped = true,
+            b'"' => is_string = !is_string,
+            b',' | b'[' | b'{' if !is_string => values += 1,
+            _ => {}
+        }
+    }
+    values
 }
 
 fn without_lone_surrogates(text: &str) -> String {
@@ -46,9 +70,15 @@ pub(super) fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A count of tokens: absent, negative or no number is zero.
-pub(super) fn count(value: &Value, pointer: &str) -> i64 {
-    value.pointer(pointer).and_then(Value::as_i64).unwrap_or(0).max(0)
+/// A count of tokens, which some servers write as text or with a fraction of zero. None: it is absent, or no count.
+pub(super) fn tokens(value: &Value, pointer: &str) -> Option<i64> {
+    let count = match value.pointer(pointer)? {
+        Value::Number(number) => number.as_f64()?,
+        Value::String(text) => text.parse().ok()?,
+        _ => return None,
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "a whole number below 2^53")]
+    ((0.0..=TOKENS_MAX).contains(&count) && count.fract() == 0.0).then_some(count as i64)
 }
 
 /// Arguments as they came: a text byte for byte, and where a server sends the object itself, its text.

@@ -15,6 +15,7 @@ mod outgoing;
 mod reading;
 mod remote;
 mod scripted;
+mod sealed;
 mod sse;
 mod think;
 mod tool_names;

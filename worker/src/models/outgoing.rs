@@ -7,16 +7,23 @@ use std::collections::VecDeque;
 
 use serde::de::IgnoredAny;
 
+use crate::models::checked::{CALLS_MAX, is_name};
 use crate::models::{ModelError, ModelEvent};
 
-/// Bytes that wait, and of one call: many times what the assembler keeps of a turn.
-const BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of the arguments of one call that are looked at: more than a turn keeps, so that whoever keeps them sees that they are too long.
+const ARGUMENTS_BYTES_MAX: usize = 128 * 1024;
+
+/// What may wait behind a call that is not over: bytes, and pieces of text and reasoning.
+const WAITING_BYTES_MAX: usize = 1024 * 1024;
+const WAITING_ITEMS_MAX: usize = 1_024;
 
 #[derive(Debug)]
 pub(super) struct Outgoing {
     step: u32,
     /// In the order of their beginnings. Only the first has been sent of.
     items: VecDeque<Item>,
+    /// Bytes of text and reasoning among them.
+    bytes: usize,
     /// Every call of the turn by its index, those that are gone included.
     calls: Vec<Call>,
 }
@@ -35,6 +42,8 @@ struct Call {
     name: String,
     /// As far as they are known.
     arguments: String,
+    /// How far their object has come.
+    object: Object,
     /// Bytes of them that have gone out; None: nothing of the call has.
     sent: Option<usize>,
     /// Its provider said so, or it has gone out whole.
@@ -44,10 +53,11 @@ struct Call {
 impl Outgoing {
     /// For the turn of a step, which made-up identifiers are named after.
     pub(super) fn new(step: u32) -> Self {
-        Self { step, items: VecDeque::new(), calls: Vec::new() }
+        Self { step, items: VecDeque::new(), bytes: 0, calls: Vec::new() }
     }
 
     pub(super) fn text(&mut self, piece: &str) {
+        self.bytes += piece.len();
         match self.items.back_mut() {
             Some(Item::Text(text)) => text.push_str(piece),
             _ if piece.is_empty() => {}
@@ -56,6 +66,7 @@ impl Outgoing {
     }
 
     pub(super) fn reasoning(&mut self, piece: &str) {
+        self.bytes += piece.len();
         match self.items.back_mut() {
             Some(Item::Reasoning(text)) => text.push_str(piece),
             _ if piece.is_empty() => {}
@@ -64,10 +75,13 @@ impl Outgoing {
     }
 
     /// A new call; the result is its index.
-    pub(super) fn begin_call(&mut self) -> usize {
+    pub(super) fn begin_call(&mut self) -> Result<usize, ModelError> {
+        if self.calls.len() == CALLS_MAX {
+            return Err(ModelError::Protocol);
+        }
         self.calls.push(Call::default());
         self.items.push_back(Item::Call(self.calls.len() - 1));
-        self.calls.len() - 1
+        Ok(self.calls.len() - 1)
     }
 
     /// The call that began last.
@@ -93,11 +107,14 @@ impl Outgoing {
 
     /// Whether its arguments are whole, as far as one can see.
     pub(super) fn is_whole(&self, call: usize) -> bool {
-        self.calls[call].is_over || is_whole(&self.calls[call].arguments)
+        self.calls[call].is_over || self.calls[call].object == Object::Whole
     }
 
     /// The first that is said counts: some servers repeat them.
-    pub(super) fn identify(&mut self, call: usize, id: Option<&str>, name: Option<&str>) {
+    pub(super) fn identify(&mut self, call: usize, id: Option<&str>, name: Option<&str>) -> Result<(), ModelError> {
+        if ![id, name].into_iter().flatten().all(is_name) {
+            return Err(ModelError::Protocol);
+        }
         let call = &mut self.calls[call];
         if let Some(id) = id.filter(|_| call.id.is_empty()) {
             call.id = id.to_owned();
@@ -105,6 +122,7 @@ impl Outgoing {
         if let Some(name) = name.filter(|_| call.name.is_empty()) {
             call.name = name.to_owned();
         }
+        Ok(())
     }
 
     pub(super) fn arguments(&mut self, call: usize, piece: &str) -> Result<(), ModelError> {
@@ -113,7 +131,10 @@ impl Outgoing {
             // Nothing can be added to what has been sent on as whole.
             return if piece.trim().is_empty() { Ok(()) } else { Err(ModelError::Protocol) };
         }
-        call.arguments.push_str(piece);
+        if call.arguments.len() <= ARGUMENTS_BYTES_MAX {
+            call.arguments.push_str(piece);
+            call.object = call.object.after(piece, &call.arguments);
+        }
         Ok(())
     }
 
@@ -132,10 +153,12 @@ impl Outgoing {
         while let Some(item) = self.items.front_mut() {
             let is_over = match item {
                 Item::Text(text) => {
+                    self.bytes -= text.len();
                     events.extend(taken(text).map(ModelEvent::TextDelta));
                     true
                 }
                 Item::Reasoning(text) => {
+                    self.bytes -= text.len();
                     events.extend(taken(text).map(ModelEvent::ReasoningDelta));
                     true
                 }
@@ -146,8 +169,8 @@ impl Outgoing {
             }
             self.items.pop_front();
         }
-        let waiting: usize = self.items.iter().map(|item| self.bytes(item)).sum();
-        if waiting > BYTES_MAX { Err(ModelError::Protocol) } else { Ok(events) }
+        let is_too_much = self.bytes > WAITING_BYTES_MAX || self.items.len() > WAITING_ITEMS_MAX;
+        if is_too_much { Err(ModelError::Protocol) } else { Ok(events) }
     }
 
     /// Everything that is left, at the end of the stream.
@@ -162,7 +185,7 @@ impl Outgoing {
     fn send_call(&mut self, index: usize, events: &mut Vec<ModelEvent>) -> bool {
         let has_next = self.items.len() > 1;
         let call = &mut self.calls[index];
-        let is_over = call.is_over || (has_next && is_whole(&call.arguments));
+        let is_over = call.is_over || (has_next && call.object == Object::Whole);
         if call.id.is_empty() && is_over {
             call.id = format!("call_{}_{index}", self.step);
         }
@@ -182,20 +205,58 @@ impl Outgoing {
         call.is_over = is_over;
         is_over
     }
-
-    fn bytes(&self, item: &Item) -> usize {
-        match item {
-            Item::Text(text) | Item::Reasoning(text) => text.len(),
-            Item::Call(index) => self.calls[*index].arguments.len(),
-        }
-    }
 }
 
 fn taken(text: &mut String) -> Option<String> {
     (!text.is_empty()).then(|| std::mem::take(text))
 }
 
-/// The text of an object is over where its last brace closes: nothing that may follow is part of it.
-fn is_whole(arguments: &str) -> bool {
-    arguments.trim_end().ends_with('}') && serde_json::from_str::<IgnoredAny>(arguments).is_ok()
+/// How far an object has come that is told in pieces of text. Each byte is looked at once, and the whole once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Object {
+    /// How many braces and brackets are open, and whether a string is, whose next character counts for nothing.
+    Open { depth: u32, is_string: bool, is_escaped: bool },
+    /// Its last brace has closed: what may follow, beside white space, is no part of it.
+    Whole,
+    /// It never will be one.
+    None,
+}
+
+impl Default for Object {
+    fn default() -> Self {
+        Self::Open { depth: 0, is_string: false, is_escaped: false }
+    }
+}
+
+impl Object {
+    fn after(self, piece: &str, all: &str) -> Self {
+        let object = self.scan(piece);
+        let has_closed = object == Self::Whole && self != Self::Whole;
+        if has_closed && serde_json::from_str::<IgnoredAny>(all).is_err() { Self::None } else { object }
+    }
+
+    fn scan(mut self, piece: &str) -> Self {
+        for byte in piece.bytes() {
+            self = match (self, byte) {
+                (Self::None, _) => return Self::None,
+                (Self::Whole, b' ' | b'\t' | b'\r' | b'\n') => Self::Whole,
+                (Self::Whole, _) => return Self::None,
+                (Self::Open { depth, is_string, is_escaped }, _) => Self::open(depth, is_string, is_escaped, byte),
+            };
+        }
+        self
+    }
+
+    const fn open(depth: u32, is_string: bool, is_escaped: bool, byte: u8) -> Self {
+        match byte {
+            _ if is_escaped => Self::Open { depth, is_string, is_escaped: false },
+            b'\\' if is_string => Self::Open { depth, is_string, is_escaped: true },
+            b'"' => Self::Open { depth, is_string: !is_string, is_escaped },
+            b'{' | b'[' if !is_string => Self::Open { depth: depth + 1, is_string, is_escaped },
+            b'}' if !is_string && depth == 1 => Self::Whole,
+            b'}' | b']' if !is_string && depth > 0 => Self::Open { depth: depth - 1, is_string, is_escaped },
+            b'}' | b']' if !is_string => Self::None,
+            _ => Self::Open { depth, is_string, is_escaped },
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The contract of all providers: what they ask, and what they make of answers, right and hostile.
 
 mod answers;
+mod bounds;
 mod requests;
 mod silence;
 mod sockets;

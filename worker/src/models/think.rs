@@ -3,6 +3,9 @@
 
 const TAGS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
 
+/// Bytes of white space and of a tag's beginning: behind more of them no tag is looked for.
+const BEGINNING_BYTES_MAX: usize = 1_024;
+
 /// A part of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Part {
@@ -32,10 +35,45 @@ impl Thinking {
     /// Takes a piece of text apart, wherever tags are cut.
     pub(super) fn take(&mut self, piece: &str) -> Vec<Part> {
         self.held.push_str(piece);
-        let mut parts = Vec::new();
-        while let Some(part) = self.next_part() {
-            parts.push(part);
+        let held = std::mem::take(&mut self.held);
+        let (mut text, mut parts) = (held.as_str(), Vec::new());
+        loop {
+            match self.place {
+                Place::Beginning => {
+                    let said = text.trim_start();
+                    if let Some((open, close)) = TAGS.iter().find(|(open, _)| said.starts_with(open)) {
+                        (self.place, text) = (Place::Within(close), &said[open.len()..]);
+                    } else if text.len() <= BEGINNING_BYTES_MAX && TAGS.iter().any(|(open, _)| open.starts_with(said)) {
+                        break; // may still become one
+                    } else {
+                        self.place = Place::Text;
+                    }
+                }
+                Place::Within(close) => {
+                    let end = text.find(close);
+                    let (reasoning, rest) = match end {
+                        Some(at) => (&text[..at], text[at + close.len()..].trim_start()),
+                        None => text.split_at(text.len() - tail(text, close)),
+                    };
+                    if !reasoning.is_empty() {
+                        parts.push(Part::Reasoning(reasoning.to_owned()));
+                    }
+                    text = rest;
+                    if end.is_none() {
+                        break;
+                    }
+                    self.place = Place::Beginning;
+                }
+                Place::Text => {
+                    if !text.is_empty() {
+                        parts.push(Part::Text(text.to_owned()));
+                    }
+                    text = "";
+                    break;
+                }
+            }
         }
+        self.held = text.to_owned();
         parts
     }
 
@@ -46,40 +84,6 @@ impl Thinking {
             _ if held.is_empty() => None,
             Place::Within(_) => Some(Part::Reasoning(held)),
             Place::Beginning | Place::Text => Some(Part::Text(held)),
-        }
-    }
-
-    fn next_part(&mut self) -> Option<Part> {
-        match self.place {
-            Place::Beginning => {
-                let text = self.held.trim_start();
-                if let Some((open, close)) = TAGS.iter().find(|(open, _)| text.starts_with(open)) {
-                    self.held = text[open.len()..].to_owned();
-                    self.place = Place::Within(close);
-                    return self.next_part();
-                }
-                if TAGS.iter().any(|(open, _)| open.starts_with(text)) {
-                    return None; // may still become one
-                }
-                self.place = Place::Text;
-                self.next_part()
-            }
-            Place::Within(close) => {
-                if let Some(at) = self.held.find(close) {
-                    let rest = self.held.split_off(at);
-                    let reasoning = std::mem::replace(&mut self.held, rest[close.len()..].trim_start().to_owned());
-                    self.place = Place::Beginning;
-                    return if reasoning.is_empty() { self.next_part() } else { Some(Part::Reasoning(reasoning)) };
-                }
-                let kept = tail(&self.held, close);
-                let rest = self.held.split_off(self.held.len() - kept);
-                let reasoning = std::mem::replace(&mut self.held, rest);
-                (!reasoning.is_empty()).then_some(Part::Reasoning(reasoning))
-            }
-            Place::Text => {
-                let text = std::mem::take(&mut self.held);
-                (!text.is_empty()).then_some(Part::Text(text))
-            }
         }
     }
 }

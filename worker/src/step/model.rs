@@ -78,7 +78,8 @@ fn next_attempt(context: &RunContext<'_>) -> Flow<Attempt> {
 /// Of everything that is sent, by estimate.
 fn input_tokens(context: &RunContext<'_>) -> i64 {
     let messages: usize = context.state.conversation.messages().iter().map(Message::bytes).sum();
-    let bytes = messages + context.on_behalf.agent.instructions.len() + context.offer.bytes;
+    let handed_back: usize = context.continuations.values().map(|bytes| bytes.len()).sum();
+    let bytes = messages + handed_back + context.on_behalf.agent.instructions.len() + context.offer.bytes;
     i64::try_from(estimated_tokens(bytes)).unwrap_or(i64::MAX)
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use baton_core::events::{Stop, TokenUsage};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::models::outgoing::Outgoing;
 use crate::models::reading::{Progress, Reader};
+use crate::models::sealed::Sealed;
 use crate::models::tool_names::ToolNames;
 use crate::models::{Completion, ModelError, failure, json};
 
@@ -21,11 +22,20 @@ pub(in crate::models) struct MessagesReader {
 
 enum Block {
     /// Arguments may stand in the block's beginning, instead of pieces.
-    Call { call: usize, input: Value },
-    /// As it has to be handed back.
-    Thinking(Value),
+    Call {
+        call: usize,
+        input: String,
+    },
+    Thinking(Thinking),
     /// Text, or what this build does not know.
     Other,
+}
+
+/// As it has to be handed back: the block as it began, and what was told of it in pieces.
+struct Thinking {
+    begun: String,
+    thinking: String,
+    signature: String,
 }
 
 const USAGE_FIELDS: [&str; 4] = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens"];
@@ -76,9 +86,10 @@ impl Reader for MessagesReader {
         };
         let open: Vec<i64> = self.blocks.keys().copied().collect();
         open.into_iter().try_for_each(|index| self.end(index, out))?;
-        let thinking: Vec<&Value> = self.blocks.values().filter_map(Block::to_hand_back).collect();
-        let continuation = (!thinking.is_empty()).then(|| json!(thinking).to_string().into_bytes().into());
-        Ok(Some(Completion { stop, usage: self.usage.as_ref().map(token_usage), continuation, request_id: None }))
+        let mut sealed = Sealed::default();
+        self.blocks.values().filter_map(Block::to_hand_back).try_for_each(|block| sealed.push(&block))?;
+        let usage = self.usage.as_ref().and_then(token_usage);
+        Ok(Some(Completion { stop, usage, continuation: sealed.take(), request_id: None }))
     }
 }
 
@@ -86,14 +97,14 @@ impl MessagesReader {
     fn begin(&mut self, index: i64, block: &Value, out: &mut Outgoing) -> Result<(), ModelError> {
         let begun = match json::text(block, "type").unwrap_or_default() {
             "tool_use" => {
-                let call = out.begin_call();
+                let call = out.begin_call()?;
                 let name = json::text(block, "name").map(|name| self.names.ours(name));
-                out.identify(call, json::text(block, "id"), name.as_deref());
-                Block::Call { call, input: block.get("input").cloned().unwrap_or(Value::Null) }
+                out.identify(call, json::text(block, "id"), name.as_deref())?;
+                Block::Call { call, input: json::arguments(block.get("input")) }
             }
             "thinking" | "redacted_thinking" => {
                 out.reasoning(json::text(block, "thinking").unwrap_or_default());
-                Block::Thinking(block.clone())
+                Block::Thinking(Thinking { begun: block.to_string(), thinking: String::new(), signature: String::new() })
             }
             _ => {
                 out.text(json::text(block, "text").unwrap_or_default());
@@ -112,11 +123,11 @@ impl MessagesReader {
             ("input_json_delta", _) => return Err(ModelError::Protocol), // arguments of nothing
             ("thinking_delta", block) => {
                 out.reasoning(said("thinking"));
-                if let Some(Block::Thinking(block)) = block {
-                    append(block, "thinking", said("thinking"));
+                if let Some(Block::Thinking(thinking)) = block {
+                    thinking.thinking.push_str(said("thinking"));
                 }
             }
-            ("signature_delta", Some(Block::Thinking(block))) => append(block, "signature", said("signature")),
+            ("signature_delta", Some(Block::Thinking(thinking))) => thinking.signature.push_str(said("signature")),
             _ => {}
         }
         Ok(())
@@ -125,7 +136,7 @@ impl MessagesReader {
     fn end(&mut self, index: i64, out: &mut Outgoing) -> Result<(), ModelError> {
         let Some(Block::Call { call, input }) = self.blocks.get(&index) else { return Ok(()) };
         if !out.has_arguments(*call) {
-            out.arguments(*call, &json::arguments(Some(input)))?;
+            out.arguments(*call, input)?;
         }
         out.end_call(*call);
         Ok(())
@@ -139,8 +150,8 @@ impl MessagesReader {
 
     fn take_usage(&mut self, usage: &Value) {
         for field in USAGE_FIELDS {
-            if let Some(tokens) = usage.get(field).and_then(Value::as_i64) {
-                self.usage.get_or_insert_default().insert(field, tokens.max(0));
+            if let Some(tokens) = json::tokens(usage, &format!("/{field}")) {
+                self.usage.get_or_insert_default().insert(field, tokens);
             }
         }
     }
@@ -155,29 +166,27 @@ impl MessagesReader {
 
 impl Block {
     /// Thinking without a signature is nothing that the provider would take.
-    fn to_hand_back(&self) -> Option<&Value> {
-        match self {
-            Self::Thinking(block) => {
-                (json::text(block, "signature").is_some() || json::text(block, "data").is_some()).then_some(block)
+    fn to_hand_back(&self) -> Option<Value> {
+        let Self::Thinking(Thinking { begun, thinking, signature }) = self else { return None };
+        let mut block: Value = serde_json::from_str(begun).ok()?;
+        for (field, pieces) in [("thinking", thinking), ("signature", signature)] {
+            if !pieces.is_empty() {
+                block[field] = format!("{}{pieces}", json::text(&block, field).unwrap_or_default()).into();
             }
-            Self::Call { .. } | Self::Other => None,
         }
+        (json::text(&block, "signature").is_some() || json::text(&block, "data").is_some()).then_some(block)
     }
-}
-
-fn append(block: &mut Value, field: &str, more: &str) {
-    block[field] = format!("{}{more}", json::text(block, field).unwrap_or_default()).into();
 }
 
 /// What was read from the cache and what was written into it stand beside the input here; with us they are parts of it.
-fn token_usage(usage: &BTreeMap<&'static str, i64>) -> TokenUsage {
-    let count = |field| usage.get(field).copied().unwrap_or(0);
-    let (written, read) = (count("cache_creation_input_tokens"), count("cache_read_input_tokens"));
-    TokenUsage {
-        input_tokens: count("input_tokens").saturating_add(written).saturating_add(read),
+fn token_usage(usage: &BTreeMap<&'static str, i64>) -> Option<TokenUsage> {
+    let part = |field| usage.get(field).copied().unwrap_or(0);
+    let (written, read) = (part("cache_creation_input_tokens"), part("cache_read_input_tokens"));
+    Some(TokenUsage {
+        input_tokens: usage.get("input_tokens")? + written + read,
         cached_input_tokens: read,
         cache_write_input_tokens: written,
-        output_tokens: count("output_tokens"),
+        output_tokens: *usage.get("output_tokens")?,
         reasoning_tokens: 0, // part of the output, and not told
-    }
+    })
 }

@@ -36,7 +36,7 @@ impl Reader for ChatReader {
             return Err(error);
         }
         if let Some(usage) = message.get("usage").filter(|usage| usage.is_object()) {
-            self.usage = Some(token_usage(usage));
+            self.usage = token_usage(usage).or(self.usage);
         }
         // We ask for one choice; others have another index.
         let is_ours = |choice: &&Value| choice.get("index").and_then(Value::as_i64).unwrap_or(0) == 0;
@@ -101,12 +101,12 @@ impl ChatReader {
         let index = piece.get("index").and_then(Value::as_i64);
         let call = match self.call_of(id, index, name.is_some(), out) {
             Some(call) => call,
-            None => out.begin_call(),
+            None => out.begin_call()?,
         };
         if let Some(index) = index {
             self.calls.insert(index, call);
         }
-        out.identify(call, id, name.as_deref());
+        out.identify(call, id, name.as_deref())?;
         out.arguments(call, &json::arguments(function.get("arguments")))
     }
 
@@ -138,17 +138,15 @@ fn say(part: Part, out: &mut Outgoing) {
 
 /// The prompt's tokens are all of the input, and the completion's all of the output; where a server leaves the reasoning out of
 /// them, the total has it.
-fn token_usage(usage: &Value) -> TokenUsage {
-    let count = |pointer| json::count(usage, pointer);
-    let input_tokens = count("/prompt_tokens");
-    let output_tokens = count("/completion_tokens").max(count("/total_tokens") - input_tokens);
-    TokenUsage {
+fn token_usage(usage: &Value) -> Option<TokenUsage> {
+    let part = |pointer| json::tokens(usage, pointer).unwrap_or(0);
+    let input_tokens = json::tokens(usage, "/prompt_tokens")?;
+    let output_tokens = json::tokens(usage, "/completion_tokens")?.max(part("/total_tokens") - input_tokens);
+    Some(TokenUsage {
         input_tokens,
         output_tokens,
-        cached_input_tokens: count("/prompt_tokens_details/cached_tokens")
-            .max(count("/prompt_cache_hit_tokens"))
-            .min(input_tokens),
-        cache_write_input_tokens: count("/prompt_tokens_details/cache_write_tokens").min(input_tokens),
-        reasoning_tokens: count("/completion_tokens_details/reasoning_tokens").min(output_tokens),
-    }
+        cached_input_tokens: part("/prompt_tokens_details/cached_tokens").max(part("/prompt_cache_hit_tokens")).min(input_tokens),
+        cache_write_input_tokens: part("/prompt_tokens_details/cache_write_tokens").min(input_tokens),
+        reasoning_tokens: part("/completion_tokens_details/reasoning_tokens").min(output_tokens),
+    })
 }

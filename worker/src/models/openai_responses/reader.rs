@@ -3,10 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use baton_core::events::{Stop, TokenUsage};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::models::outgoing::Outgoing;
 use crate::models::reading::{Progress, Reader};
+use crate::models::sealed::Sealed;
 use crate::models::tool_names::ToolNames;
 use crate::models::{Completion, ModelError, failure, json};
 
@@ -19,7 +20,7 @@ pub(in crate::models) struct ResponsesReader {
     /// Items that were told as a whole.
     done: HashSet<i64>,
     /// Reasoning that has to be handed back, in order.
-    reasoning: Vec<Value>,
+    sealed: Sealed,
     has_refused: bool,
     ending: Option<(Stop, Option<TokenUsage>)>,
 }
@@ -31,7 +32,7 @@ impl ResponsesReader {
             calls: HashMap::new(),
             said: HashSet::new(),
             done: HashSet::new(),
-            reasoning: Vec::new(),
+            sealed: Sealed::default(),
             has_refused: false,
             ending: None,
         }
@@ -44,7 +45,7 @@ impl Reader for ResponsesReader {
         let part = |field: &str| message.get(field).unwrap_or(&Value::Null);
         let delta = json::text(message, "delta").unwrap_or_default();
         match json::text(message, "type").unwrap_or_default() {
-            "response.output_item.added" => self.begin(index, part("item"), out),
+            "response.output_item.added" => self.begin(index, part("item"), out)?,
             "response.output_item.done" => self.take_item(index, part("item"), out)?,
             "response.output_text.delta" => {
                 self.said.insert(index);
@@ -80,19 +81,19 @@ impl Reader for ResponsesReader {
 
     fn finish(&mut self, _out: &mut Outgoing) -> Result<Option<Completion>, ModelError> {
         let Some((stop, usage)) = self.ending else { return Ok(None) };
-        let continuation = (!self.reasoning.is_empty()).then(|| json!(self.reasoning).to_string().into_bytes().into());
-        Ok(Some(Completion { stop, usage, continuation, request_id: None }))
+        Ok(Some(Completion { stop, usage, continuation: self.sealed.take(), request_id: None }))
     }
 }
 
 impl ResponsesReader {
-    fn begin(&mut self, index: i64, item: &Value, out: &mut Outgoing) {
+    fn begin(&mut self, index: i64, item: &Value, out: &mut Outgoing) -> Result<(), ModelError> {
         if item["type"] == "function_call" && !self.calls.contains_key(&index) {
-            let call = out.begin_call();
+            let call = out.begin_call()?;
             let name = json::text(item, "name").map(|name| self.names.ours(name));
-            out.identify(call, json::text(item, "call_id"), name.as_deref());
+            out.identify(call, json::text(item, "call_id"), name.as_deref())?;
             self.calls.insert(index, call);
         }
+        Ok(())
     }
 
     /// An item as a whole: what its pieces have not told already.
@@ -102,7 +103,7 @@ impl ResponsesReader {
         }
         match json::text(item, "type").unwrap_or_default() {
             "function_call" => {
-                self.begin(index, item, out);
+                self.begin(index, item, out)?;
                 let call = self.calls[&index];
                 if !out.has_arguments(call) {
                     out.arguments(call, &json::arguments(item.get("arguments")))?;
@@ -119,7 +120,7 @@ impl ResponsesReader {
                 }
             }
             // Without its encrypted content the server would look for it where nothing was stored.
-            "reasoning" if json::text(item, "encrypted_content").is_some() => self.reasoning.push(item.clone()),
+            "reasoning" if json::text(item, "encrypted_content").is_some() => self.sealed.push(item)?,
             _ => {}
         }
         Ok(())
@@ -138,20 +139,20 @@ impl ResponsesReader {
             _ if out.has_calls() => Stop::ToolUse,
             _ => Stop::EndTurn,
         };
-        self.ending = Some((stop, response.get("usage").filter(|usage| usage.is_object()).map(token_usage)));
+        self.ending = Some((stop, response.get("usage").and_then(token_usage)));
         Ok(Progress::Over)
     }
 }
 
 /// Both totals hold their parts here, as with us.
-fn token_usage(usage: &Value) -> TokenUsage {
-    let count = |pointer| json::count(usage, pointer);
-    let (input_tokens, output_tokens) = (count("/input_tokens"), count("/output_tokens"));
-    TokenUsage {
+fn token_usage(usage: &Value) -> Option<TokenUsage> {
+    let part = |pointer| json::tokens(usage, pointer).unwrap_or(0);
+    let (input_tokens, output_tokens) = (json::tokens(usage, "/input_tokens")?, json::tokens(usage, "/output_tokens")?);
+    Some(TokenUsage {
         input_tokens,
         output_tokens,
-        cached_input_tokens: count("/input_tokens_details/cached_tokens").min(input_tokens),
+        cached_input_tokens: part("/input_tokens_details/cached_tokens").min(input_tokens),
         cache_write_input_tokens: 0,
-        reasoning_tokens: count("/output_tokens_details/reasoning_tokens").min(output_tokens),
-    }
+        reasoning_tokens: part("/output_tokens_details/reasoning_tokens").min(output_tokens),
+    })
 }
