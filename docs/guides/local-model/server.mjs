@@ -22,7 +22,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { port: { type: "string", default: "0" }, "max-tokens": { type: "string", default: "48" } },
 });
-const llama = await getLlama({ build: "never" });
+const llama = await getLlama({ build: "never", logLevel: "error" });
 const model = await llama.loadModel({ modelPath: positionals[0] });
 // On a busy machine two threads wait for each other so long that they are fifty times slower than one.
 const context = await model.createContext({ contextSize: 4096, threads: 1 });
