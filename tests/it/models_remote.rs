@@ -275,6 +275,8 @@ async fn gate_d4_no_key_header_or_body_of_a_provider_is_anywhere() {
         everything.insert(table, sqlx::query_scalar(query).fetch_one(&app.pool).await.unwrap());
     }
     assert!(everything["log"].contains("a call of a model failed"), "the log was captured");
+    let refused = everything["log"].lines().filter(|line| line.contains("a provider refused a request"));
+    assert!(refused.clone().any(|line| line.contains("401")) && refused.clone().any(|line| line.contains("500")), "and why");
     for (place, text) in &everything {
         assert!(!text.contains(KEY) && !text.contains(SAID), "{place}");
     }

@@ -59,6 +59,8 @@ impl ModelProvider for Remote {
                 }
             };
             if !(200..300).contains(&reply.status) {
+                // Of what it says only this: it may say our key.
+                tracing::warn!(status = reply.status, "a provider refused a request");
                 let refusal = reply.refusal().await;
                 yield ModelEvent::Failed(failure::of_status(reply.status, &reply.headers, &refusal));
                 return;
