@@ -49,7 +49,8 @@ async function chat(asked, response) {
   response.on("close", () => gone.abort());
   response.writeHead(200, { "content-type": "text/event-stream" });
   const alive = setInterval(() => response.write(": alive\n\n"), ALIVE_EVERY_MS);
-  const head = { id: `chatcmpl-${randomUUID()}`, object: "chat.completion.chunk", created: Math.floor(Date.now() / 1000), model: "local" };
+  const created = Math.floor(Date.now() / 1000);
+  const head = { id: `chatcmpl-${randomUUID()}`, object: "chat.completion.chunk", created, model: "local" };
   const send = (chunk) => response.write(`data: ${JSON.stringify({ ...head, ...chunk })}\n\n`);
   const choice = (delta, finish_reason = null) => send({ choices: [{ index: 0, delta, finish_reason }] });
   const usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
@@ -58,8 +59,9 @@ async function chat(asked, response) {
   const generate = (prompt, options) => {
     usage.prompt_tokens ||= model.tokenize(prompt).length;
     const onToken = (tokens) => (usage.completion_tokens += tokens.length);
-    const common = { signal: gone.signal, temperature: asked.temperature ?? 0, maxTokens: limit - usage.completion_tokens, onToken };
-    return completion.generateCompletionWithMeta(prompt, { ...common, ...options });
+    const maxTokens = Math.max(1, Math.min(limit - usage.completion_tokens, options.maxTokens ?? Infinity));
+    const common = { signal: gone.signal, temperature: asked.temperature ?? 0, onToken };
+    return completion.generateCompletionWithMeta(prompt, { ...common, ...options, maxTokens });
   };
   try {
     choice({ role: "assistant", content: "" });
@@ -81,7 +83,8 @@ async function chat(asked, response) {
 // The name first, then the arguments by the schema of that tool.
 async function call(asked, generate, choice) {
   const tools = asked.tools.map((tool) => tool.function);
-  const prompt = `${tools.map((tool) => `Tool ${tool.name}: ${tool.description} ${JSON.stringify(tool.parameters)}`).join("\n")}\n${transcript(asked.messages)}Call: `;
+  const offer = tools.map((tool) => `Tool ${tool.name}: ${tool.description} ${JSON.stringify(tool.parameters)}\n`).join("");
+  const prompt = `${offer}${transcript(asked.messages)}Call: `;
   const names = await llama.createGrammarForJsonSchema({ enum: tools.map((tool) => tool.name) });
   const { response: quoted } = await generate(prompt, { grammar: names });
   const name = JSON.parse(quoted);
@@ -99,7 +102,7 @@ async function say(asked, generate, choice) {
   const { metadata } = await generate(`${transcript(asked.messages)}Assistant: `, {
     grammar: line,
     customStopTriggers: ["\n"],
-    maxTokens: Math.min(asked.max_tokens ?? Infinity, Number(values["max-tokens"])),
+    maxTokens: Number(values["max-tokens"]),
     onTextChunk: (content) => choice({ content }),
   });
   return metadata.stopReason === "maxTokens" ? "length" : "stop";
@@ -115,8 +118,9 @@ function transcript(messages) {
 
 // The schema with shorter texts: what satisfies it satisfies the original.
 function short(schema) {
-  const bound = (value) => ({ ...value, maxLength: Math.max(value.minLength ?? 0, Math.min(value.maxLength ?? Infinity, STRING_CHARS_MAX)) });
-  return JSON.parse(JSON.stringify(schema), (_, value) => (value?.type === "string" && !value.enum ? bound(value) : value));
+  const maxLength = (value) => Math.max(value.minLength ?? 0, Math.min(value.maxLength ?? Infinity, STRING_CHARS_MAX));
+  const bound = (value) => (value?.type === "string" && !value.enum ? { ...value, maxLength: maxLength(value) } : value);
+  return JSON.parse(JSON.stringify(schema), (_, value) => bound(value));
 }
 
 function answer(response, status, body) {
