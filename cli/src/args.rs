@@ -110,7 +110,7 @@ pub(crate) struct Dev {
     /// Address of the API; port 0 picks one [default: `server.listen`, which is 127.0.0.1:7420 unless it is set]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Folder of agent files [default: `agents` where it exists, else the built-in demo agent]
+    /// Folder of agent files [default: `agents.folder`, else `agents` where it exists, else the built-in demo agent]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) agents: Option<PathBuf>,
     /// Worker processes

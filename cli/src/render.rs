@@ -208,12 +208,20 @@ fn facts(rows: Vec<(&'static str, String)>) -> Result<(), Failure> {
 /// A text that models or tools wrote, so that a person who decides by it sees all of it: what would move the cursor, reorder
 /// the line or be invisible stands there as JSON would escape it.
 pub(crate) fn visible(text: &str) -> String {
-    let is_hidden = |character: char| {
+    escaped(text, |character| {
         character.is_control()
             || matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
+    })
+}
+
+/// A text of several lines for a terminal, which would obey what is escaped here.
+pub(crate) fn harmless(text: &str) -> String {
+    escaped(text, |character| character.is_control() && !matches!(character, '\n' | '\t'))
+}
+
+fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut shown, character| {
-        if is_hidden(character) {
+        if is_escaped(character) {
             shown.push_str(&format!("\\u{:04x}", u32::from(character)));
         } else {
             shown.push(character);

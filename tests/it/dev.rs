@@ -126,6 +126,23 @@ async fn an_address_of_the_configuration_is_listened_on_and_a_flag_comes_first()
     folder.remove();
 }
 
+/// It stands where there is a folder `agents`, which is not the one that the settings name.
+#[tokio::test]
+async fn agents_of_the_settings_count_before_those_of_the_place() {
+    let folder = Folder::create();
+    let place = folder.dir.path().join("agents");
+    fs::create_dir(&place).unwrap();
+    fs::write(place.join("other.toml"), "nonsense = 1\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
+    command.args(["dev", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&folder.data).arg("--ready-file").arg(folder.ready_file());
+    command.current_dir(folder.dir.path()).env_remove("DATABASE_URL").env("RUST_LOG", "error");
+    command.env("BATON_AGENTS__FOLDER", agents_folder()).env("BATON_POLICY__FOLDER", policies_folder());
+    let mut dev = folder.start_as(command).await;
+    works(&dev.ready).await;
+    dev.interrupt().await;
+    folder.remove();
+}
+
 #[tokio::test]
 async fn with_tokens_the_banner_says_how_to_get_one() {
     let folder = Folder::create();

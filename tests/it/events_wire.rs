@@ -51,14 +51,18 @@ impl Wire {
 
     /// Reads on until the frames are as wanted.
     pub(crate) async fn until(&mut self, what: &str, wanted: impl Fn(&[Frame]) -> bool) {
+        self.until_within(DEADLINE, what, wanted).await;
+    }
+
+    pub(crate) async fn until_within(&mut self, deadline: Duration, what: &str, wanted: impl Fn(&[Frame]) -> bool) {
         let reading = async {
             while !wanted(&self.frames()) {
                 let chunk = self.body.next().await.unwrap_or_else(|| panic!("the stream ended before {what}"));
                 self.bytes.extend_from_slice(&chunk.unwrap());
             }
         };
-        let read = tokio::time::timeout(DEADLINE, reading).await;
-        read.unwrap_or_else(|_| panic!("waited {DEADLINE:?} in vain: {what}; there is {:#?}", self.frames()));
+        let read = tokio::time::timeout(deadline, reading).await;
+        read.unwrap_or_else(|_| panic!("waited {deadline:?} in vain: {what}; there is {:#?}", self.frames()));
     }
 
     /// Reads on until this stored event has come.

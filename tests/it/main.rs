@@ -34,6 +34,7 @@ mod execution_fold;
 mod execution_kill;
 mod execution_waiting;
 mod migrations;
+mod models_local;
 mod models_remote;
 mod notifications_off;
 mod notify_cases;

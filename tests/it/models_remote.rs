@@ -204,6 +204,28 @@ async fn gate_d5_a_lost_workers_run_goes_on_at_its_provider_with_what_that_wants
     app.finish().await;
 }
 
+#[tokio::test]
+async fn gate_c3_what_a_provider_wants_back_is_held_for() {
+    const THOUGHTS: usize = 30_000;
+    let double = ModelDouble::start().await.unwrap();
+    double.answer_with(|request| {
+        let turn = if request.body.to_string().contains("tool_result") {
+            Turn::text("Done.")
+        } else {
+            Turn { reasoning: "x".repeat(THOUGHTS), ..Turn::call("call_a", "math_calculate", r#"{"expression":"1"}"#) }
+        };
+        Answer::turn(request.format(), &turn, None)
+    });
+    let app = TestApp::start_with(ask(&double)).await;
+    let run_id = app.http.start_run_of("messages", "Think").await;
+    app.work().await;
+    assert_eq!(app.http.run(run_id).await["status"], "COMPLETED");
+    let started = bodies_of(&app.pool, run_id, "model.request.started").await;
+    let held: Vec<i64> = started.iter().map(|started| started["held"]["input_tokens"].as_i64().unwrap()).collect();
+    assert!(held[1] - held[0] >= THOUGHTS as i64 / 3, "{held:?}");
+    app.finish().await;
+}
+
 /// A worker that has what nobody may see: the key, and what its provider says of it.
 #[tokio::test]
 async fn gate_d4_no_key_header_or_body_of_a_provider_is_anywhere() {
@@ -212,7 +234,10 @@ async fn gate_d4_no_key_header_or_body_of_a_provider_is_anywhere() {
     let double = ModelDouble::start().await.unwrap();
     double.answer_with(|request| {
         let error = json!({"error": {"type": "server_error", "message": format!("{SAID}: {KEY}")}}).to_string();
-        let answer = |status| Answer::new(status, &["content-type: application/json", &format!("x-said: {SAID}")], &error);
+        let answer = |status| {
+            let headers = ["content-type: application/json", &format!("x-said: {SAID}"), &format!("x-request-id: {KEY}")];
+            Answer::new(status, &headers, &error)
+        };
         match request.body.to_string() {
             body if body.contains("refuse") => answer(403),
             body if body.contains("break") => answer(500),
@@ -275,6 +300,8 @@ async fn gate_d4_no_key_header_or_body_of_a_provider_is_anywhere() {
         everything.insert(table, sqlx::query_scalar(query).fetch_one(&app.pool).await.unwrap());
     }
     assert!(everything["log"].contains("a call of a model failed"), "the log was captured");
+    let refused = everything["log"].lines().filter(|line| line.contains("a provider refused a request"));
+    assert!(refused.clone().any(|line| line.contains("403")) && refused.clone().any(|line| line.contains("500")), "and why");
     for (place, text) in &everything {
         assert!(!text.contains(KEY) && !text.contains(SAID), "{place}");
     }

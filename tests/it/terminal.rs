@@ -21,6 +21,22 @@ async fn approving_at_the_terminal_has_the_effect_once() {
     app.finish().await;
 }
 
+/// Its text is a stranger's. Elsewhere than at a terminal it is what the model said, byte for byte.
+#[tokio::test]
+async fn a_model_does_not_steer_the_terminal() {
+    let app = RealApp::start(&[]).await;
+    let _worker = app.start_worker().await;
+    let command = ["run", "deceive", "--agent", "test", "--url", &app.http.url];
+    let mut terminal = Terminal::agentctl(&command);
+    assert!(terminal.process.ended().await.success(), "{}", terminal.screen());
+    terminal.shows("A second line.").await;
+    let screen = terminal.screen();
+    assert!(screen.contains(r"All is well.\u001b[2J\u001b]0;root\u0007\u000d\u009b2K"), "{screen:?}");
+    let piped = Command::new(env!("CARGO_BIN_EXE_agentctl")).args(command).output().unwrap();
+    assert!(String::from_utf8(piped.stdout).unwrap().contains("All is well.\u{1b}[2J"));
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn denying_at_the_terminal_tells_the_model() {
     let app = RealApp::start(&[]).await;

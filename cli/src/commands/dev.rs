@@ -67,7 +67,7 @@ impl Running {
         let database = Database::start(config, &data_dir, args.no_download).await?;
         let options = ChildOptions {
             config: global.config.clone(),
-            agents: args.agents.clone().or_else(|| Some(PathBuf::from(AGENTS_FOLDER)).filter(|folder| folder.is_dir())),
+            agents: agents_folder(args, config),
             database_url: database.url.clone(),
             run_dir: data_dir.join("run"),
             artifacts_folder: artifacts_folder(config, &data_dir),
@@ -132,6 +132,12 @@ impl Running {
         }
         self.database.stop();
     }
+}
+
+/// The folder that children are told. None: they read it in the configuration, or there is none.
+fn agents_folder(args: &Dev, config: &Config) -> Option<PathBuf> {
+    let found = || Some(PathBuf::from(AGENTS_FOLDER)).filter(|folder| config.agents.folder.is_none() && folder.is_dir());
+    args.agents.clone().or_else(found)
 }
 
 /// What a person does next. Commands are for a terminal that stands where this one does.

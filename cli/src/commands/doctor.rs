@@ -6,7 +6,7 @@ use baton_core::config::Config;
 use baton_core::db::{self, Role, SchemaError};
 use baton_core::error::chain;
 use baton_core::fault::Faults;
-use baton_core::models::{Policies, key_of};
+use baton_core::models::{Policies, missing_key};
 use baton_core::queue::QueueView;
 use baton_core::{Principal, Scope, Services};
 use serde::Serialize;
@@ -75,11 +75,9 @@ fn providers(config: &Config) -> Vec<Check> {
     let mut checks: Vec<Check> = asked
         .map(|(policy, endpoint)| {
             let who = format!("`{}` asks {} by {}", policy.name, policy.model, policy.provider);
-            match &endpoint.api_key_env {
-                Some(name) if key_of(endpoint, |name| std::env::var(name).ok()).is_none() => {
-                    bad("models", format!("{who}: set {name} where its workers run"))
-                }
-                _ => good("models", who),
+            match missing_key(endpoint, |name| std::env::var(name).ok()) {
+                Some(advice) => bad("models", format!("{who}: {advice} where its workers run")),
+                None => good("models", who),
             }
         })
         .collect();

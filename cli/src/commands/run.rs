@@ -138,7 +138,7 @@ impl Transcript {
         }
         if self.is_live && offset == Some(self.shown.encode_utf16().count()) {
             let piece = text(&data["text"]);
-            print!("{piece}");
+            print!("{}", render::harmless(piece));
             let _ = stdout().flush();
             self.shown.push_str(piece);
         }
@@ -155,12 +155,12 @@ impl Transcript {
             }
         };
         self.shown.clear();
-        render::line(rest)
+        if self.is_live { render::line(&render::harmless(rest)) } else { render::line(rest) }
     }
 
     fn aside(&mut self, line: &str) {
         self.break_line();
-        eprintln!("{line}");
+        eprintln!("{}", render::visible(line));
     }
 
     fn break_line(&mut self) {

@@ -13,6 +13,13 @@ fn what_a_person_decides_by_cannot_hide() {
 }
 
 #[test]
+fn a_text_keeps_its_lines_and_loses_what_a_terminal_obeys() {
+    let family = "\u{1f468}\u{200d}\u{1f469} שלום\u{200f}";
+    assert_eq!(harmless(&format!("one\n\ttwo {family}")), format!("one\n\ttwo {family}"));
+    assert_eq!(harmless("a\u{1b}[2J\rb\u{9b}c\u{7f}"), "a\\u001b[2J\\u000db\\u009bc\\u007f");
+}
+
+#[test]
 fn a_list_shows_how_a_long_text_begins() {
     assert_eq!(shortened(&"ä".repeat(60)), "ä".repeat(60));
     assert_eq!(shortened(&"ä".repeat(61)), "ä".repeat(60) + "…");

@@ -7,7 +7,7 @@ mod policy;
 mod prices;
 
 pub use call::{CONTINUATION_BYTES_MAX, ModelRows, SettledCall, StartedCall, continuations};
-pub use key::{MissingKeys, key_of, require_keys};
+pub use key::{MissingKeys, key_of, missing_key, require_keys};
 pub use policy::{Endpoint, OUTPUT_TOKENS_MIN, Policies, PoliciesError, Policy};
 pub use prices::Prices;
 

@@ -55,6 +55,8 @@ impl ModelProvider for Remote {
             let mut events = match reply.await {
                 Err(error) => ended(error.into()),
                 Ok(mut reply) if !(200..300).contains(&reply.status) => {
+                    // Of what it says only this: it may say our key.
+                    tracing::warn!(status = reply.status, "a provider refused a request");
                     let refusal = reply.refusal().await;
                     ended(failure::of_status(reply.status, &reply.headers, &refusal))
                 }

@@ -129,6 +129,8 @@ fn a_missing_key_names_its_variable_where_somebody_needs_it() {
     let missing = require_keys(&policies, ["fast", "mine"].into_iter(), none).unwrap_err().to_string();
     assert_eq!(missing, "the model policy `fast` needs the key of `openai`: set OPENAI_API_KEY");
     assert!(require_keys(&policies, ["fast"].into_iter(), |_| Some(" ".into())).is_err(), "empty is missing");
+    let broken = require_keys(&policies, ["fast"].into_iter(), |_| Some("planted\nX-Other: 1".into())).unwrap_err().to_string();
+    assert_eq!(broken, "the model policy `fast` needs the key of `openai`: set OPENAI_API_KEY again, to the key alone");
     let set = |name: &str| (name == "OPENAI_API_KEY").then(|| "planted-7f3a\n".to_owned());
     assert_eq!(require_keys(&policies, ["fast"].into_iter(), set), Ok(()));
     let key = key_of(policies.get("fast").unwrap().endpoint.as_ref().unwrap(), set).unwrap();
