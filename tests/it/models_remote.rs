@@ -120,15 +120,17 @@ fn live(frames: &[Frame], kind: &str) -> String {
 }
 
 #[tokio::test]
-async fn gate_d3_malformed_arguments_become_an_error_result_and_the_run_goes_on() {
+async fn gate_d3_case_f5_case_f7_malformed_arguments_become_an_error_result_and_the_run_goes_on() {
     let double = ModelDouble::start().await.unwrap();
     let app = TestApp::start_with(ask(&double)).await;
-    for (name, _) in FORMATS {
-        double.answer_with(|request| {
+    // No JSON, and JSON that was cut off where the server says that it was not.
+    let malformed = [r#"{"expression": listt"}"#, r#"{"expression": "1 + "#];
+    for ((name, _), arguments) in FORMATS.into_iter().flat_map(|format| malformed.map(|arguments| (format, arguments))) {
+        double.answer_with(move |request| {
             let turn = if request.body.to_string().contains("invalid_arguments") {
                 Turn::text("I have learnt.")
             } else {
-                Turn::call("call_a", "math_calculate", r#"{"expression": listt"#)
+                Turn::call("call_a", "math_calculate", arguments)
             };
             Answer::turn(request.format(), &turn, None)
         });
@@ -137,8 +139,12 @@ async fn gate_d3_malformed_arguments_become_an_error_result_and_the_run_goes_on(
         assert_eq!(app.http.run(run_id).await["status"], "COMPLETED", "{name}");
         let failed = bodies_of(&app.pool, run_id, "tool.call.failed").await;
         assert_eq!(failed[0]["reason_code"], "invalid_arguments", "{name}");
+        assert!(bodies_of(&app.pool, run_id, "tool.call.started").await.is_empty(), "{name}: it is not made");
         let proposed = bodies_of(&app.pool, run_id, "model.response.completed").await;
-        assert_eq!(proposed[0]["tool_calls"][0]["arguments_raw"], r#"{"expression": listt"#, "the raw text is kept");
+        assert_eq!(proposed[0]["tool_calls"][0]["arguments_raw"], arguments, "the raw text is kept");
+        // Servers parse what they are shown of it again, and would refuse the whole conversation.
+        let shown = double.requests().pop().unwrap().body.to_string();
+        assert!(!shown.contains("listt") && !shown.contains("1 + "), "{name}: {shown}");
     }
     app.finish().await;
 }

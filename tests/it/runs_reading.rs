@@ -37,6 +37,20 @@ async fn a_list_is_filtered_by_session_status_and_time() {
     app.finish().await;
 }
 
+/// The database filters, and not whoever cuts the pages.
+#[tokio::test]
+async fn case_j9_a_filter_that_one_row_passes_empties_no_page() {
+    let app = TestApp::start().await;
+    let first = app.http.start_run("noop").await;
+    app.work().await;
+    for _ in 0..10 {
+        app.http.cancel(app.http.start_run("noop").await).await;
+    }
+    let (_, page) = app.http.get("/v1/runs?status=COMPLETED&limit=1").await;
+    assert_eq!((id(&page["items"][0]["id"]), page["next_cursor"].as_str()), (first, None), "{page}");
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn a_read_waits_until_the_run_has_ended_or_needs_somebody() {
     let app = TestApp::start().await;

@@ -6,14 +6,14 @@ use futures::TryStreamExt;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::{Gates, OUTPUT_BYTES_MAX, TestApp, bodies_of, calls_of, id, long_text, test_tools};
+use crate::support::{Follower, Gates, OUTPUT_BYTES_MAX, TestApp, bodies_of, calls_of, id, long_text, test_tools};
 
 async fn start() -> TestApp {
     TestApp::start_with_tools(|effects| test_tools(effects, &Gates::new()), |_| {}).await
 }
 
 #[tokio::test]
-async fn a_long_result_is_an_artifact_and_an_excerpt() {
+async fn case_j11_a_long_result_is_an_artifact_and_an_excerpt() {
     let app = start().await;
     let run_id = app.http.start_run_of("trusted", "long").await;
     app.work().await;
@@ -51,6 +51,21 @@ async fn a_long_result_is_an_artifact_and_an_excerpt() {
     let store = ArtifactStore::open(&app.config.artifacts, app.clock.clone()).unwrap();
     let chunks: Vec<_> = store.read("dev", session, artifact, &sha256).await.unwrap().try_collect().await.unwrap();
     assert_eq!(chunks.concat(), whole.as_bytes());
+    app.finish().await;
+}
+
+/// Nothing that Postgres could not hold comes near it.
+#[tokio::test]
+async fn case_j1_a_result_with_nul_is_none_and_its_spelling_is_text() {
+    let app = start().await;
+    let run_id = app.http.start_run_of("trusted", "nul").await;
+    app.work().await;
+    let mut follower = Follower::new(&app.http, run_id);
+    follower.follow_to_end().await;
+    let told = |kind: &str| follower.frames.iter().find(|frame| frame.event() == kind).unwrap().data.clone().unwrap();
+    assert_eq!(told("tool.call.failed")["reason_code"], "tool_result_invalid");
+    assert_eq!(told("tool.call.completed")["result"], "\\u0000");
+    assert_eq!(app.http.run(run_id).await["status"], "COMPLETED");
     app.finish().await;
 }
 

@@ -188,7 +188,8 @@ fn text(body: &[u8]) -> (String, bool) {
         Err(error) if is_cut && error.error_len().is_none() => &shown[..error.valid_up_to()],
         _ => shown,
     };
-    let text = String::from_utf8_lossy(whole);
+    // Nor NUL, which no result may hold.
+    let text = String::from_utf8_lossy(whole).replace('\0', "\u{fffd}");
     let (fitting, is_too_long) = content::fit(&text, TEXT_BYTES_MAX);
     (fitting.to_owned(), is_cut || is_too_long)
 }

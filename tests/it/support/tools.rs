@@ -105,6 +105,8 @@ pub(crate) fn test_tools(effects: &Path, gates: &Gates) -> Vec<Arc<dyn Tool>> {
         tool("test.too_long", letters(OUTPUT_BYTES_MAX * 4 + 1), ReadOnly),
         tool("test.wrong_late", Act::WriteAndAnswer(json!({"not": "a text"})), NonIdempotent),
         tool("test.wrong", Act::Answer(json!({"not": "a text"})), ReadOnly),
+        tool("test.nul", Act::Answer(json!("a\0b")), ReadOnly),
+        tool("test.spells_nul", Act::Answer(json!("\\u0000")), ReadOnly),
         tool("test.letter", Act::Answer(json!(LETTER)), ReadOnly),
     ];
     tools.into_iter().map(|tool| Arc::new(tool) as Arc<dyn Tool>).collect()

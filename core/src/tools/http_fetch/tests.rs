@@ -34,7 +34,7 @@ async fn a_page_is_read_without_credentials() {
         "status": 200,
         "url": server.url("a.example", "/page?q=1"),
         "content_type": "text/plain",
-        "text": "h\u{e9}llo \0",
+        "text": "h\u{e9}llo \u{fffd}",
         "truncated": false,
     });
     assert_eq!(call(&fetch(here(), &["a.example"]), &url).await, Ok(expected));
@@ -163,7 +163,7 @@ fn a_text_is_cut_between_characters_at_its_bound() {
     let almost = "a".repeat(BODY_BYTES_MAX - 2);
     check(format!("{almost}\u{20ac}").as_bytes(), &almost, true);
     check(b"a\xe2\x82", "a\u{fffd}", false);
-    check(b"\xff\xfe", "\u{fffd}\u{fffd}", false);
+    check(b"\xff\xfe\0", "\u{fffd}\u{fffd}\u{fffd}", false);
     // Six bytes for each in JSON.
     check("\u{1}".repeat(BODY_BYTES_MAX).as_bytes(), &"\u{1}".repeat(TEXT_BYTES_MAX / 6), true);
 }

@@ -32,7 +32,7 @@ fn reasoning(events: &[ModelEvent]) -> String {
 }
 
 #[test]
-fn gate_d1_every_provider_says_the_same() {
+fn gate_d1_case_f14_every_provider_says_the_same_however_it_is_framed() {
     let call = |id: &str, name: &str, arguments: &str| Call { id: id.into(), name: name.into(), arguments: arguments.into() };
     let said = Said {
         reasoning: "hm 杭".into(),
@@ -213,7 +213,7 @@ fn case_f19_nothing_said_is_no_turn() {
 }
 
 #[test]
-fn whatever_else_a_server_sends_is_understood_or_refused() {
+fn case_f14_whatever_else_a_server_sends_is_understood_or_refused() {
     assert_eq!(turn(CHAT, b"<html><body>Sign in</body></html>"), Err(ModelError::Protocol));
     assert_eq!(turn(CHAT, b""), Err(ModelError::Transient));
     assert_eq!(turn(CHAT, b"data: {oops\n\n"), Err(ModelError::Protocol));
