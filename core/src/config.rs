@@ -20,6 +20,7 @@ use crate::models::Policies;
 
 pub use auth::{Algorithm, Auth, AuthKey, AuthMode};
 pub use error::ConfigError;
+pub(crate) use models::OLLAMA;
 pub use models::{Model, Prices, Provider, ProviderKind, Providers};
 pub use server::{Server, Stream};
 

@@ -232,6 +232,26 @@ async fn gate_c3_what_a_provider_wants_back_is_held_for() {
     app.finish().await;
 }
 
+#[tokio::test]
+async fn gate_c3_what_was_never_sent_costs_nothing() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let double = ModelDouble::start().await.unwrap();
+    let app = TestApp::start_with(|config| {
+        ask(&double)(config);
+        config.providers.0.insert("chat".into(), provider(ProviderKind::OpenaiChat, &format!("http://{nobody}")));
+    })
+    .await;
+    let run_id = app.http.start_run_of("chat", "Is anybody there?").await;
+    app.work().await;
+    let run = app.http.run(run_id).await;
+    assert_eq!(run["failure"]["reason"], "model_permanent_error", "{run}");
+    let calls: Vec<(i64, i64)> =
+        sqlx::query_as("SELECT input_tokens, output_tokens FROM model_calls").fetch_all(&app.pool).await.unwrap();
+    assert_eq!(calls, [(0, 0); 4]);
+    assert_eq!((&run["usage"]["input_tokens"], &run["usage"]["cost_usd"]), (&json!(0), &json!("0")));
+    app.finish().await;
+}
+
 /// A worker that has what nobody may see: the key, and what its provider says of it.
 #[tokio::test]
 async fn gate_d4_no_key_header_or_body_of_a_provider_is_anywhere() {

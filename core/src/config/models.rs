@@ -12,6 +12,9 @@ use crate::models::SCRIPTED;
 /// Tokens of an answer at most, where the policy does not say.
 const MAX_OUTPUT_TOKENS: u32 = 4_096;
 
+/// The built-in provider whose address is that of `OLLAMA_HOST`.
+pub(crate) const OLLAMA: &str = "ollama";
+
 /// Where Ollama listens unless `OLLAMA_HOST` says otherwise.
 const OLLAMA_HOST: &str = "127.0.0.1";
 const OLLAMA_PORT: &str = "11434";
@@ -104,7 +107,7 @@ impl Default for Providers {
         Self(BTreeMap::from([
             ("openai".into(), hosted(ProviderKind::OpenaiResponses, "https://api.openai.com/v1", "OPENAI_API_KEY")),
             ("anthropic".into(), hosted(ProviderKind::Anthropic, "https://api.anthropic.com", "ANTHROPIC_API_KEY")),
-            ("ollama".into(), ollama),
+            (OLLAMA.into(), ollama),
         ]))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::config::{self, Config, ProviderKind};
+use crate::config::{self, Config, OLLAMA, ProviderKind};
 use crate::models::SCRIPTED;
 use crate::models::prices::Prices;
 use crate::outbound::{self, Reach};
@@ -71,10 +71,9 @@ impl Policies {
     /// [`PoliciesError`].
     pub fn new(config: &Config) -> Result<Self, PoliciesError> {
         let mut problems = Vec::new();
-        let built_in = config::Providers::default().0;
         let is_named = |name: &str| config.models.values().any(|model| model.provider == name);
-        // A built-in one that nobody asks is nobody's mistake: `OLLAMA_HOST` is set for other programs.
-        let providers = config.providers.0.iter().filter(|(name, _)| is_named(name) || !built_in.contains_key(*name));
+        // Where nobody asks it, its address is nobody's mistake: `OLLAMA_HOST` is set for other programs.
+        let providers = config.providers.0.iter().filter(|(name, _)| *name != OLLAMA || is_named(name));
         let endpoints: BTreeMap<&str, Option<Endpoint>> =
             providers.map(|(name, provider)| (name.as_str(), endpoint(name, provider, &mut problems))).collect();
         let mut policies = BTreeMap::from([(SCRIPTED.to_owned(), scripted(SCRIPTED, &config::Model::scripted()))]);
@@ -159,7 +158,10 @@ fn check(name: &str, model: &config::Model, problems: &mut Vec<String>) {
     require(name != SCRIPTED, "", "`scripted` is built in; a policy of another name may have `provider = \"scripted\"`");
     match &model.model {
         None => require(model.provider == SCRIPTED, ".model", "the model's name at its provider"),
-        Some(model) => require((1..=MODEL_BYTES_MAX).contains(&model.len()), ".model", "1 to 256 bytes"),
+        Some(model) => {
+            let is_name = (1..=MODEL_BYTES_MAX).contains(&model.len()) && !model.contains(char::is_control);
+            require(is_name, ".model", "1 to 256 bytes, without control characters");
+        }
     }
     require(model.temperature.is_none_or(|value| (0.0..=TEMPERATURE_MAX).contains(&value)), ".temperature", "from 0 to 2");
     require(model.max_output_tokens >= OUTPUT_TOKENS_MIN, ".max_output_tokens", "at least 256");

@@ -58,6 +58,14 @@ impl SendError {
             Self::Unresolved | Self::Unconnected | Self::TimedOut | Self::Broken => true,
         }
     }
+
+    /// Whether the request may have been sent.
+    pub const fn may_be_sent(self) -> bool {
+        match self {
+            Self::Url(_) | Self::Refused(_) | Self::Unresolved | Self::Unconnected => false,
+            Self::TimedOut | Self::Broken => true,
+        }
+    }
 }
 
 impl Client {

@@ -81,6 +81,11 @@ pub(crate) fn web_url(text: &str) -> Result<Url, EndpointError> {
             return Err(EndpointError::Ipv4Spelling);
         }
     }
+    // The parser mends these, too, which were meant otherwise.
+    let is_plain = text.split_once("://").is_some_and(|(_, rest)| !rest.starts_with(['/', '\\']));
+    if !is_plain || text.contains(|character: char| character.is_whitespace() || character.is_control()) {
+        return Err(EndpointError::NotAUrl);
+    }
     Ok(url)
 }
 

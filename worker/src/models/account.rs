@@ -13,6 +13,9 @@ use tokio::time::Instant;
 /// How long nobody is asked who has refused our credential. Who repairs it, or pays, takes longer; a new key comes with a new worker.
 const PAUSE: Duration = Duration::from_secs(60);
 
+/// Bytes of a key that is a secret. Servers of one's own are given `x` or `EMPTY`, which stand in other words too.
+const SECRET_BYTES_MIN: usize = 16;
+
 /// Shared by all policies that ask this provider.
 #[derive(Debug)]
 pub(super) struct Account {
@@ -30,7 +33,8 @@ impl Account {
 
     /// Whether a text that would be stored has our key in it: an echo of what we sent.
     pub(super) fn is_in(&self, text: &str) -> bool {
-        self.key.as_ref().is_some_and(|key| text.contains(key.expose_secret()))
+        let key = self.key.as_ref().map(ExposeSecret::expose_secret).filter(|key| key.len() >= SECRET_BYTES_MIN);
+        key.is_some_and(|key| text.contains(key))
     }
 
     pub(super) fn is_barred(&self) -> bool {

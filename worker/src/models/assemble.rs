@@ -9,8 +9,8 @@ use crate::models::{Completion, Continuation, Failure, ModelError, ModelEvent};
 
 /// Bytes of a turn's text as JSON. With the calls it fits the body of an event.
 const TEXT_BYTES_MAX: usize = 112 * 1024;
-/// Bytes of all arguments of a turn as JSON.
-const ARGUMENTS_BYTES_MAX: usize = 112 * 1024;
+/// Bytes of all calls of a turn as JSON.
+const CALLS_BYTES_MAX: usize = 112 * 1024;
 /// Stands behind arguments that were cut: what is left of them is not JSON, or it might be other arguments.
 const CUT: char = '…';
 
@@ -50,7 +50,7 @@ impl Assembler {
                 let call =
                     self.calls.entry(index).or_insert_with(|| ToolCall { arguments_raw: String::new(), call_id, index, name });
                 let is_full = self.full_calls.contains(&index);
-                if !is_full && !push_within(&mut call.arguments_raw, &arguments, ARGUMENTS_BYTES_MAX) {
+                if !is_full && !push_within(&mut call.arguments_raw, &arguments, CALLS_BYTES_MAX) {
                     self.full_calls.insert(index);
                 }
                 None
@@ -61,7 +61,7 @@ impl Assembler {
     }
 
     fn finish(self, completion: Completion) -> Result<Turn, Failure> {
-        let failed = |error| Failure { error, retry_after: None, request_id: completion.request_id.clone() };
+        let failed = |error: ModelError| Failure { request_id: completion.request_id.clone(), ..error.into() };
         if self.text.trim().is_empty() && self.calls.is_empty() {
             // A filter says the same the next time.
             let is_filtered = completion.stop == Stop::ContentFilter;
@@ -73,13 +73,14 @@ impl Assembler {
         if has_duplicate_ids(&tool_calls) {
             return Err(failed(ModelError::Protocol)); // a result could not be told apart from another's
         }
-        let mut room = ARGUMENTS_BYTES_MAX;
+        // Whatever their names and identifiers leave: 128 of the longest take two thirds.
+        let mut room = tool_calls.iter().fold(CALLS_BYTES_MAX, |room, call| room.saturating_sub(bytes_without_arguments(call)));
         for call in &mut tool_calls {
             let (arguments, cut) = fit(&call.arguments_raw, room);
+            room = room.saturating_sub(serde_json::to_string(arguments).map_or(room, |json| json.len()));
             let is_cut = cut || self.full_calls.contains(&call.index);
             truncated |= is_cut;
             call.arguments_raw = arguments.chars().chain(is_cut.then_some(CUT)).collect();
-            room -= serde_json::to_string(&call.arguments_raw).map_or(room, |json| json.len().min(room));
         }
         let Completion { stop, usage, continuation, request_id } = completion;
         Ok(Turn { text: text.to_owned(), tool_calls, stop, usage, continuation, request_id, truncated })
@@ -91,6 +92,12 @@ fn push_within(text: &mut String, more: &str, bytes_max: usize) -> bool {
     let end = more.floor_char_boundary(bytes_max.saturating_sub(text.len()));
     text.push_str(&more[..end]);
     end == more.len()
+}
+
+fn bytes_without_arguments(call: &ToolCall) -> usize {
+    let named = ToolCall { arguments_raw: String::new(), ..call.clone() };
+    // A comma behind it, and the mark of what was cut.
+    serde_json::to_string(&named).map_or(0, |json| json.len() + 1 + CUT.len_utf8())
 }
 
 fn has_duplicate_ids(calls: &[ToolCall]) -> bool {

@@ -31,7 +31,7 @@ const OVERFLOWS: [&str; 16] = [
     "exceeds the maximum number of input tokens",
 ];
 
-/// Somebody has to pay first. Codes, not prose: that of ordinary rate limits speaks of quotas and billing too.
+/// Somebody has to pay first. Of ordinary rate limits the prose speaks of quotas and billing too.
 const UNPAID: [&str; 6] = [
     "insufficient_quota",
     "billing_hard_limit_reached",
@@ -51,11 +51,8 @@ const UNACCEPTABLE: [&str; 6] =
 /// An answer that is no answer: by its status, its headers, and its body where that is JSON.
 pub(super) fn of_status(status: u16, headers: &HeaderMap, body: &str) -> Failure {
     let said = json::parse(body).unwrap_or(Value::Null);
-    Failure {
-        error: classify(Some(status), &words(said.get("error").unwrap_or(&said))),
-        retry_after: retry_after(headers),
-        request_id: transport::request_id(headers),
-    }
+    let error = classify(Some(status), said.get("error").unwrap_or(&said));
+    Failure { retry_after: retry_after(headers), request_id: transport::request_id(headers), ..error.into() }
 }
 
 /// The error that a message of a stream may be.
@@ -71,19 +68,18 @@ pub(super) fn of_error(error: &Value) -> ModelError {
     let code = error.get("code").or_else(|| error.get("status"));
     let status = code.and_then(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));
     let status = status.and_then(|status| u16::try_from(status).ok()).filter(|status| (400..600).contains(status));
-    classify(status, &words(error))
+    classify(status, error)
 }
 
-/// Everything that an error says of itself, in lower case.
-fn words(error: &Value) -> String {
-    let fields = ["code", "type", "message"].iter().filter_map(|field| error.get(field)?.as_str());
-    error.as_str().into_iter().chain(fields).collect::<Vec<_>>().join("\n").to_lowercase()
-}
-
-fn classify(status: Option<u16>, words: &str) -> ModelError {
+fn classify(status: Option<u16>, error: &Value) -> ModelError {
+    // The message may repeat what a user wrote. It may fail this call, and never the provider's account.
+    let code = lower_case(error, &["code", "type"]);
+    let words = format!("{code}\n{}", lower_case(error, &["message"]));
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
+    let is = |codes: &[&str]| codes.iter().any(|phrase| code.contains(phrase));
     match status {
-        Some(429) if says(&UNPAID) => ModelError::Credential,
+        Some(429) if is(&UNPAID) => ModelError::Credential,
+        Some(429) if says(&UNPAID) => ModelError::Permanent,
         Some(429) => ModelError::Transient, // "too large" is of the rate here
         Some(401 | 402) => ModelError::Credential,
         // Of what was asked as often as of who asks: a model, a region, or what a filter saw.
@@ -91,10 +87,16 @@ fn classify(status: Option<u16>, words: &str) -> ModelError {
         _ if says(&OVERFLOWS) => ModelError::ContextOverflow,
         Some(408 | 409 | 425 | 500..=599) => ModelError::Transient,
         Some(_) => ModelError::Permanent,
-        None if says(&UNPAID) || says(&UNKNOWN) => ModelError::Credential,
-        None if says(&UNACCEPTABLE) => ModelError::Permanent,
+        None if is(&UNPAID) || is(&UNKNOWN) => ModelError::Credential,
+        None if says(&UNPAID) || says(&UNKNOWN) || says(&UNACCEPTABLE) => ModelError::Permanent,
         None => ModelError::Transient,
     }
+}
+
+/// What these fields of an error say, or all of one that is a text.
+fn lower_case(error: &Value, fields: &[&str]) -> String {
+    let said = fields.iter().filter_map(|field| error.get(field)?.as_str());
+    error.as_str().into_iter().chain(said).collect::<Vec<_>>().join("\n").to_lowercase()
 }
 
 /// In milliseconds, in seconds, or as a date, which counts from the server's own time.

@@ -1,7 +1,8 @@
 //! Models: whoever answers a conversation. One trait, one normalized stream, one check of it, one assembler.
 //!
-//! `remote` asks a server: `transport` sends what one of `openai_chat`, `openai_responses` and `anthropic` has written, `reading`
-//! takes the answer apart with `sse` and `json`, the same module understands it, and `outgoing` puts it in order.
+//! `remote` asks a server, at which we have an `account`: `transport` sends what one of `openai_chat`, `openai_responses` and
+//! `anthropic` has written, `reading` takes the answer apart with `sse` and `json`, the same module understands it, `outgoing` puts
+//! it in order, and `sealed` keeps what has to be handed back.
 
 mod account;
 mod anthropic;
@@ -109,11 +110,13 @@ pub(crate) struct Failure {
     /// What the provider asked us to wait, as it said it.
     pub(crate) retry_after: Option<Duration>,
     pub(crate) request_id: Option<String>,
+    /// Nothing has left this machine.
+    pub(crate) is_unsent: bool,
 }
 
 impl From<ModelError> for Failure {
     fn from(error: ModelError) -> Self {
-        Self { error, retry_after: None, request_id: None }
+        Self { error, retry_after: None, request_id: None, is_unsent: false }
     }
 }
 

@@ -159,6 +159,6 @@ impl Reading {
 
     fn fail(&mut self, error: ModelError, events: &mut Vec<ModelEvent>) {
         self.is_over = true;
-        events.push(ModelEvent::Failed(Failure { error, retry_after: None, request_id: self.request_id.take() }));
+        events.push(ModelEvent::Failed(Failure { request_id: self.request_id.take(), ..error.into() }));
     }
 }

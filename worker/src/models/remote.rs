@@ -10,6 +10,7 @@ use futures::stream::BoxStream;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
 use serde_json::Value;
+use tokio::time::Instant;
 use url::Url;
 
 use crate::models::account::Account;
@@ -46,14 +47,14 @@ impl ModelProvider for Remote {
 
     fn answer(&self, request: ModelRequest) -> ModelStream {
         let names = ToolNames::new(&request.tools);
-        let Ok(headers) = self.headers() else { return ended(ModelError::Permanent.into()) };
+        let Ok(headers) = self.headers() else { return ended(Failure { is_unsent: true, ..ModelError::Permanent.into() }) };
         let body = self.body(&request, &names).to_string().into_bytes();
         let account = Arc::clone(&self.account);
         let reply = transport::post(account.client.clone(), self.url(), headers, body);
         let (reader, out) = (self.reader(names), Outgoing::new(request.step));
         Box::pin(async_stream::stream! {
             let mut events = match reply.await {
-                Err(error) => ended(error.into()),
+                Err(failure) => ended(failure),
                 Ok(mut reply) if !(200..300).contains(&reply.status) => {
                     // Of what it says only this: it may say our key.
                     tracing::warn!(status = reply.status, "a provider refused a request");
@@ -73,7 +74,12 @@ impl Account {
     /// What an event means for the account, and the event without what must not be stored.
     fn heard(&self, mut event: ModelEvent) -> ModelEvent {
         match &mut event {
-            ModelEvent::Completed(Completion { request_id, .. }) | ModelEvent::Failed(Failure { request_id, .. }) => {
+            ModelEvent::Completed(Completion { request_id, usage, .. }) => {
+                request_id.take_if(|id| self.is_in(id));
+                // No call uses nothing: that was not told.
+                usage.take_if(|usage| (usage.input_tokens, usage.output_tokens) == (0, 0));
+            }
+            ModelEvent::Failed(Failure { request_id, .. }) => {
                 request_id.take_if(|id| self.is_in(id));
             }
             ModelEvent::ToolCallDelta { call_id, name, .. } if self.is_in(call_id) || self.is_in(name) => {
@@ -95,9 +101,13 @@ fn ended(failure: Failure) -> ModelStream {
 /// An answer as its bytes come, to its end, or to a silence.
 pub(super) fn read(mut reading: Reading, mut body: BoxStream<'static, Result<Bytes, Broken>>) -> ModelStream {
     Box::pin(async_stream::stream! {
+        let mut stopped_at = None;
         while !reading.is_over() {
-            let wait = if reading.has_stopped() { USAGE_WAIT } else { SILENCE_MAX };
-            let events = match tokio::time::timeout(wait, body.next()).await {
+            let until = match reading.has_stopped() {
+                true => *stopped_at.get_or_insert_with(Instant::now) + USAGE_WAIT,
+                false => Instant::now() + SILENCE_MAX,
+            };
+            let events = match tokio::time::timeout_at(until, body.next()).await {
                 Ok(Some(Ok(bytes))) => reading.push(&bytes),
                 Ok(Some(Err(_)) | None) | Err(_) => reading.end(),
             };

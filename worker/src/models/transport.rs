@@ -10,7 +10,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, Request};
 use url::Url;
 
-use crate::models::ModelError;
+use crate::models::{Failure, ModelError};
 
 /// Of a refusal only so much is read, and waited for so long.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
@@ -28,7 +28,7 @@ pub(super) struct Reply {
     pub(super) body: BoxStream<'static, Result<Bytes, Broken>>,
 }
 
-pub(super) async fn post(client: Client, url: Url, headers: HeaderMap, body: Vec<u8>) -> Result<Reply, ModelError> {
+pub(super) async fn post(client: Client, url: Url, headers: HeaderMap, body: Vec<u8>) -> Result<Reply, Failure> {
     let mut request = Request::new(Method::POST, url);
     *request.headers_mut() = headers;
     request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -36,7 +36,8 @@ pub(super) async fn post(client: Client, url: Url, headers: HeaderMap, body: Vec
     *request.body_mut() = Some(body.into());
     let reply = client.send(request).await.map_err(|error| {
         tracing::warn!(%error, "a provider was not reached");
-        if error.is_retryable() { ModelError::Transient } else { ModelError::Permanent }
+        let failure = if error.is_retryable() { ModelError::Transient } else { ModelError::Permanent };
+        Failure { is_unsent: !error.may_be_sent(), ..failure.into() }
     })?;
     Ok(Reply {
         status: reply.status().as_u16(),

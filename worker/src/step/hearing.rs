@@ -74,7 +74,8 @@ impl Heard {
     pub(super) fn charge(&self, attempt: &Attempt) -> Charge {
         let estimate = || TokenUsage {
             input_tokens: if self.is_asked { attempt.hold.input_tokens } else { 0 },
-            output_tokens: i64::try_from(estimated_tokens(self.bytes)).unwrap_or(i64::MAX),
+            // No provider writes more than it was allowed to; what it sends beside tokens is none.
+            output_tokens: i64::try_from(estimated_tokens(self.bytes)).unwrap_or(i64::MAX).min(attempt.hold.output_tokens),
             ..TokenUsage::default()
         };
         let usage = self.usage.map_or_else(estimate, without_negatives);

@@ -116,7 +116,7 @@ async fn ask(
         context.renewal.fresh().await;
         heard.is_asked = true;
         let stream = provider.stream(request(context, attempt));
-        let turn = hear(context, stream, attempt, heard).await?;
+        let turn = hear(context, stream, attempt, heard).await.inspect_err(|failure| heard.is_asked = !failure.is_unsent)?;
         if turn.continuation.as_ref().is_some_and(|bytes| bytes.len() > CONTINUATION_BYTES_MAX) {
             return Err(Failure { request_id: turn.request_id, ..ModelError::Protocol.into() });
         }
@@ -182,7 +182,7 @@ async fn take_turn(context: &mut RunContext<'_>, attempt: &Attempt, heard: &Hear
 
 /// A failed attempt is on record before the next; the last one is written with the end.
 async fn retry_or_fail(context: &mut RunContext<'_>, attempt: &Attempt, heard: &Heard, failure: Failure) -> Flow<()> {
-    let Failure { error, retry_after, request_id } = failure;
+    let Failure { error, retry_after, request_id, .. } = failure;
     // What a filter has taken away it would take away again.
     let is_retryable = error.is_retryable() && heard.stop != Some(Stop::ContentFilter);
     let trailing = failed(attempt, heard, error.code(), is_retryable, request_id);

@@ -99,7 +99,7 @@ fn a_base_address_is_a_place_and_nothing_else() {
 }
 
 #[test]
-fn a_built_in_provider_is_looked_at_where_somebody_asks_it() {
+fn where_ollama_is_counts_where_somebody_asks_it() {
     let with = |models: &str| {
         policies(&format!(
             "[providers.ollama]\nkind = \"openai_chat\"\nbase_url = \"http://a b\"\nprivate_endpoint = true\n{models}"

@@ -15,9 +15,20 @@ fn gate_d6_an_endpoint_has_the_shape_of_one() {
     ] {
         shape(good, None);
     }
-    for no_url in
-        ["", "api.example.com", "https://", "http://[::1", "http://1.2.3.4.5/", "http://08.8.8.8/", "http://[fe80::1%25eth0]/"]
-    {
+    for no_url in [
+        "",
+        "api.example.com",
+        "https://",
+        "http://[::1",
+        "http://1.2.3.4.5/",
+        "http://08.8.8.8/",
+        "http://[fe80::1%25eth0]/",
+        "https:example.com/",
+        "https:///example.com/",
+        " https://example.com/",
+        "https://example.com/\n",
+        "https://exa\tmple.com/",
+    ] {
         shape(no_url, Some(EndpointError::NotAUrl));
     }
     for scheme in ["file:///etc/passwd", "ftp://example.com/", "gopher://example.com/", "data:text/plain,a", "localhost:11434"] {

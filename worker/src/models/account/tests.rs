@@ -4,13 +4,24 @@ use baton_core::outbound::{self, Reach};
 use super::*;
 
 fn account(provider: &str) -> Account {
+    with_key(provider, None)
+}
+
+fn with_key(provider: &str, key: Option<&str>) -> Account {
     let endpoint = Endpoint {
         kind: ProviderKind::OpenaiChat,
         base: outbound::Endpoint::parse("http://127.0.0.1:1", Reach::Private).unwrap(),
         api_key_env: None,
         done_is_end: false,
     };
-    Account::new(provider, endpoint, None, Client::new(Reach::Private).unwrap())
+    Account::new(provider, endpoint, key.map(SecretString::from), Client::new(Reach::Private).unwrap())
+}
+
+#[test]
+fn a_key_is_known_in_every_text_unless_it_is_no_secret() {
+    let secret = with_key("one", Some("sk-planted-7f3a-51c0"));
+    assert!(secret.is_in("req_sk-planted-7f3a-51c0_1") && !secret.is_in("req_1"));
+    assert!(!with_key("one", Some("x")).is_in("call_x"), "servers of one's own want some key");
 }
 
 #[tokio::test(start_paused = true)]

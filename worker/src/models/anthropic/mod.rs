@@ -7,12 +7,15 @@ use baton_core::execution::Message;
 use serde_json::{Value, json};
 
 use crate::models::tool_names::ToolNames;
-use crate::models::{Continuation, ModelRequest, json};
+use crate::models::{Continuation, ModelRequest, json, sealed};
 
 pub(super) use reader::MessagesReader;
 
 /// Of the format, in a header of every request.
 pub(super) const VERSION: &str = "2023-06-01";
+
+/// The types of blocks that have to be handed back; their signatures are checked.
+const THINKING: [&str; 2] = ["thinking", "redacted_thinking"];
 
 pub(super) fn body(request: &ModelRequest, names: &ToolNames) -> Value {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
@@ -51,15 +54,11 @@ fn blocks(message: &Message, continuation: Option<&Continuation>, names: &ToolNa
         Message::Note { text } => ("user", text_block(&format!("<system-note>{text}</system-note>")).into_iter().collect()),
         Message::User { content } => ("user", text_block(&text_of(content)).into_iter().collect()),
         Message::Assistant { text, tool_calls } => {
-            // The thinking stands first: its signatures are checked.
-            let thinking = continuation.and_then(|bytes| serde_json::from_slice::<Vec<Value>>(bytes).ok()).unwrap_or_default();
             let calls = tool_calls.iter().map(|call| {
                 let input = json::object(&call.arguments_raw).unwrap_or_else(|| json!({}));
                 json!({"type": "tool_use", "id": call.call_id, "name": names.theirs(&call.name), "input": input})
             });
-            let said: Vec<Value> = text_block(text).into_iter().chain(calls).collect();
-            // Thinking alone is no message.
-            ("assistant", if said.is_empty() { said } else { thinking.into_iter().chain(said).collect() })
+            ("assistant", sealed::in_place(continuation, &THINKING, text_block(text), calls))
         }
         Message::ToolResult { call_id, text } => {
             ("user", vec![json!({"type": "tool_result", "tool_use_id": call_id, "content": text})])

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use baton_core::events::{Stop, TokenUsage};
 use serde_json::Value;
 
+use crate::models::anthropic::THINKING;
 use crate::models::outgoing::Outgoing;
 use crate::models::reading::{Progress, Reader};
 use crate::models::sealed::Sealed;
@@ -27,7 +28,8 @@ enum Block {
         input: String,
     },
     Thinking(Thinking),
-    /// Text, or what this build does not know.
+    Text,
+    /// What this build does not know.
     Other,
 }
 
@@ -87,7 +89,14 @@ impl Reader for MessagesReader {
         let open: Vec<i64> = self.blocks.keys().copied().collect();
         open.into_iter().try_for_each(|index| self.end(index, out))?;
         let mut sealed = Sealed::default();
-        self.blocks.values().filter_map(Block::to_hand_back).try_for_each(|block| sealed.push(&block))?;
+        for block in self.blocks.values() {
+            match block {
+                Block::Call { .. } => sealed.push_call()?,
+                Block::Text => sealed.push_text()?,
+                Block::Thinking(thinking) => thinking.to_hand_back().map_or(Ok(()), |block| sealed.push(&block))?,
+                Block::Other => {}
+            }
+        }
         let usage = self.usage.as_ref().and_then(token_usage);
         Ok(Some(Completion { stop, usage, continuation: sealed.take(), request_id: None }))
     }
@@ -102,14 +111,15 @@ impl MessagesReader {
                 out.identify(call, json::text(block, "id"), name.as_deref())?;
                 Block::Call { call, input: json::arguments(block.get("input")) }
             }
-            "thinking" | "redacted_thinking" => {
+            kind if THINKING.contains(&kind) => {
                 out.reasoning(json::text(block, "thinking").unwrap_or_default());
                 Block::Thinking(Thinking { begun: block.to_string(), thinking: String::new(), signature: String::new() })
             }
-            _ => {
+            "text" => {
                 out.text(json::text(block, "text").unwrap_or_default());
-                Block::Other
+                Block::Text
             }
+            _ => Block::Other,
         };
         // Two blocks at one index cannot be told apart.
         if self.blocks.insert(index, begun).is_some() { Err(ModelError::Protocol) } else { Ok(()) }
@@ -164,12 +174,11 @@ impl MessagesReader {
     }
 }
 
-impl Block {
+impl Thinking {
     /// Thinking without a signature is nothing that the provider would take.
     fn to_hand_back(&self) -> Option<Value> {
-        let Self::Thinking(Thinking { begun, thinking, signature }) = self else { return None };
-        let mut block: Value = serde_json::from_str(begun).ok()?;
-        for (field, pieces) in [("thinking", thinking), ("signature", signature)] {
+        let mut block: Value = serde_json::from_str(&self.begun).ok()?;
+        for (field, pieces) in [("thinking", &self.thinking), ("signature", &self.signature)] {
             if !pieces.is_empty() {
                 block[field] = format!("{}{pieces}", json::text(&block, field).unwrap_or_default()).into();
             }

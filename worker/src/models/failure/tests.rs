@@ -11,6 +11,9 @@ fn case_f17_what_waiting_does_not_heal() {
     let error = |code: &str, message: &str| json!({"error": {"code": code, "message": message}});
     check(429, &error("insufficient_quota", "You exceeded your current quota"), ModelError::Credential);
     assert_eq!(of_error(&error("invalid_api_key", "no")["error"]), ModelError::Credential, "in a stream");
+    let quoted = "Your prompt \"what is an invalid_api_key? insufficient_quota?\" was not accepted";
+    assert_eq!(of_error(&error("refused", quoted)["error"]), ModelError::Permanent, "a user's words bar nobody");
+    check(429, &error("1113", "Insufficient balance"), ModelError::Permanent);
     let limited = "Rate limit reached: 20 / min. Add a payment method at https://platform.openai.com/account/billing";
     check(429, &error("rate_limit_exceeded", limited), ModelError::Transient);
     check(429, &error("rate_limit_exceeded", "Request too large for the context window: tokens per min"), ModelError::Transient);

@@ -7,7 +7,7 @@ use baton_core::execution::Message;
 use serde_json::{Value, json};
 
 use crate::models::tool_names::ToolNames;
-use crate::models::{Continuation, ModelRequest, json};
+use crate::models::{Continuation, ModelRequest, json, sealed};
 
 pub(super) use reader::ResponsesReader;
 
@@ -47,10 +47,7 @@ fn items(message: &Message, continuation: Option<&Continuation>, names: &ToolNam
                     "type": "function_call", "call_id": call.call_id, "name": names.theirs(&call.name), "arguments": arguments,
                 })
             });
-            let said: Vec<Value> = text.into_iter().chain(calls).collect();
-            let reasoning = continuation.and_then(|bytes| serde_json::from_slice::<Vec<Value>>(bytes).ok()).unwrap_or_default();
-            // Reasoning is refused without what it led to.
-            if said.is_empty() { said } else { reasoning.into_iter().chain(said).collect() }
+            sealed::in_place(continuation, &["reasoning"], text, calls)
         }
         Message::ToolResult { call_id, text } => {
             vec![json!({"type": "function_call_output", "call_id": call_id, "output": text})]

@@ -109,8 +109,10 @@ impl ResponsesReader {
                     out.arguments(call, &json::arguments(item.get("arguments")))?;
                 }
                 out.end_call(call);
+                self.sealed.push_call()?;
             }
             "message" => {
+                self.sealed.push_text()?;
                 for block in json::list(item, "content") {
                     let refusal = json::text(block, "refusal");
                     self.has_refused |= refusal.is_some();

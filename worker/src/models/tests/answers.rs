@@ -76,6 +76,8 @@ fn gate_d1_fixtures() {
     let expected = json!([
         {"type": "thinking", "thinking": "Let me see.", "signature": "EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pk="},
         {"type": "redacted_thinking", "data": "EmwKAhgBEgy3va3pzix"},
+        "text",
+        "call",
     ]);
     assert_eq!(thinking, expected);
     let responses = turn(RESPONSES, include_bytes!("../fixtures/openai_responses.sse")).unwrap();

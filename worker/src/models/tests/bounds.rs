@@ -1,5 +1,6 @@
 //! Answers without measure: each is cut, or is none, before it costs more than an answer may.
 
+use baton_core::events::BODY_BYTES_MAX;
 use serde_json::{Value, json};
 
 use super::super::think::{Part, Thinking};
@@ -56,6 +57,22 @@ fn arguments_that_are_too_long_are_none() {
         assert_eq!(serde_json::from_str::<Value>(arguments).is_ok(), is_kept, "{}", &arguments[..20]);
         assert_eq!((turn.truncated, arguments.ends_with('…')), (!is_kept, !is_kept));
     }
+}
+
+/// The longest of everything, of what takes two bytes for each.
+#[test]
+fn a_turn_fits_the_body_of_an_event() {
+    let name = "\"".repeat(128);
+    let mut messages: Vec<Value> = vec![chat(&json!({"content": "\\".repeat(200_000)}), None)];
+    for number in 0..128 {
+        let id = format!("{}{number:03}", "\\".repeat(125));
+        messages.push(chat(&call(&id, &name, &"\"".repeat(10_000)), None));
+    }
+    messages.push(chat(&json!({}), Some("tool_calls")));
+    let turn = outcome(CHAT, &messages).unwrap();
+    assert!(turn.truncated);
+    let bytes = [json!(turn.text), json!(turn.tool_calls)].map(|json| json.to_string().len()).iter().sum::<usize>();
+    assert!(bytes < BODY_BYTES_MAX - 4_096, "{bytes} of {BODY_BYTES_MAX}");
 }
 
 #[test]

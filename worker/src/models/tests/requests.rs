@@ -16,7 +16,8 @@ fn history() -> ModelRequest {
         assistant("", &[]),
     ]);
     request.turn = 2;
-    request.continuations = [(1, br#"[{"type":"opaque","data":"x"}]"#.as_slice().into())].into();
+    request.continuations =
+        [(1, br#"[{"type":"reasoning","data":"x"},{"type":"thinking","data":"x"}]"#.as_slice().into())].into();
     request
 }
 
@@ -42,8 +43,9 @@ fn gate_d2_call_ids_and_case_f5_arguments_go_back_as_they_must() {
     let types: Vec<_> = responses["input"].as_array().unwrap().iter().map(|item| item["type"].clone()).collect();
     let [call, output] = ["function_call", "function_call_output"].map(|kind| json!(kind));
     let null = serde_json::Value::Null;
-    let expected = [null.clone(), null.clone(), json!("opaque"), null.clone(), call.clone(), call, output.clone(), output, null];
-    assert_eq!(types, expected, "reasoning stands before what it led to");
+    let expected =
+        [null.clone(), null.clone(), json!("reasoning"), null.clone(), call.clone(), call, output.clone(), output, null];
+    assert_eq!(types, expected, "reasoning of its own stands before what it led to");
     assert_eq!((&responses["input"][4]["call_id"], &responses["input"][5]["arguments"]), (&json!("call_Ü/1"), &json!("{}")));
 
     let anthropic = body(ProviderKind::Anthropic, &history());
@@ -52,7 +54,7 @@ fn gate_d2_call_ids_and_case_f5_arguments_go_back_as_they_must() {
     let types = |turn: usize| -> Vec<&str> {
         turns[turn]["content"].as_array().unwrap().iter().map(|block| block["type"].as_str().unwrap()).collect()
     };
-    assert_eq!(types(1), ["opaque", "text", "tool_use", "tool_use"]);
+    assert_eq!(types(1), ["thinking", "text", "tool_use", "tool_use"]);
     assert_eq!(types(2), ["tool_result", "tool_result", "text"], "results stand first, in one message");
     let blocks = &turns[1]["content"];
     assert_eq!((&blocks[2]["id"], &blocks[3]["input"]), (&json!("call_Ü/1"), &json!({})));

@@ -38,6 +38,8 @@ async fn a_server_that_says_nothing_is_gone_after_a_minute_and_one_that_only_com
     assert_eq!(heard([(59, ANSWER)]).await, (hi(), 59 + 5));
     assert_eq!(heard([(61, ANSWER)]).await, (gone.clone(), 60));
     assert_eq!(heard([(0, PART), (61, ANSWER)]).await, (gone, 60));
+    // Once it has stopped, nothing but its usage is of interest.
+    assert_eq!(heard([(0, ANSWER), (2, ": ping"), (2, ": ping"), (2, ": ping"), (2, ": ping")]).await, (hi(), 5));
     // Whoever thinks for three minutes says that it does.
     for life in [": ping", "event: ping\ndata: ", r#"data: {"choices":[]}"#] {
         assert_eq!(heard([(50, life), (50, life), (50, life), (50, ANSWER)]).await, (hi(), 200 + 5), "{life}");

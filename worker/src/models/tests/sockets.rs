@@ -52,7 +52,7 @@ async fn what_is_said_of_waiting_and_of_the_call_arrives() {
     double.push(Answer::new(429, &["retry-after: 7", "x-request-id: req_1"], "{}"));
     let failure = call(&remote(ProviderKind::OpenaiChat, &double.url())).await.unwrap_err();
     let expected =
-        Failure { error: ModelError::Transient, retry_after: Some(Duration::from_secs(7)), request_id: Some("req_1".into()) };
+        Failure { retry_after: Some(Duration::from_secs(7)), request_id: Some("req_1".into()), ..ModelError::Transient.into() };
     assert_eq!(failure, expected);
 }
 
