@@ -252,6 +252,28 @@ async fn gate_c3_what_was_never_sent_costs_nothing() {
     app.finish().await;
 }
 
+#[tokio::test]
+async fn gate_c3_an_estimate_takes_the_place_of_a_count_of_nothing_and_stays_within_the_hold() {
+    const MOST: i64 = 4_096;
+    let double = ModelDouble::start().await.unwrap();
+    let chat = |text: &str| format!("data: {}\n\n", json!({"choices": [{"delta": {"content": text}}]}));
+    double.push(Answer::events(chat(&"word ".repeat(20_000))).then(Play::Reset));
+    let stop = r#"data: {"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
+    let nothing = r#"data: {"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}}"#;
+    double.push(Answer::events(format!("{}{stop}\n\n{nothing}\n\n", chat("Done."))));
+    let app = TestApp::start_with(ask(&double)).await;
+    let run_id = app.http.start_run_of("chat", "Write").await;
+    app.work().await;
+    assert_eq!(app.http.run(run_id).await["status"], "COMPLETED");
+    let calls: Vec<(String, bool, i64)> =
+        sqlx::query_as("SELECT cost_source, input_tokens > 0, output_tokens FROM model_calls ORDER BY attempt")
+            .fetch_all(&app.pool)
+            .await
+            .unwrap();
+    assert_eq!(calls, [("estimated".into(), true, MOST), ("estimated".into(), true, 2)]);
+    app.finish().await;
+}
+
 /// A worker that has what nobody may see: the key, and what its provider says of it.
 #[tokio::test]
 async fn gate_d4_no_key_header_or_body_of_a_provider_is_anywhere() {
