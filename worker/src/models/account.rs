@@ -10,6 +10,8 @@ use baton_core::outbound::Client;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::Instant;
 
+use crate::models::{Completion, Failure, ModelError, ModelEvent};
+
 /// How long nobody is asked who has refused our credential. Who repairs it, or pays, takes longer; a new key comes with a new worker.
 const PAUSE: Duration = Duration::from_secs(60);
 
@@ -31,8 +33,30 @@ impl Account {
         Self { provider: provider.to_owned(), endpoint, key, client, refused_at: Mutex::default() }
     }
 
+    /// What an event means for the account, and the event without what must not be stored.
+    pub(super) fn heard(&self, mut event: ModelEvent) -> ModelEvent {
+        match &mut event {
+            ModelEvent::Completed(Completion { request_id, usage, .. }) => {
+                request_id.take_if(|id| self.is_in(id));
+                // No call uses nothing: that was not told.
+                usage.take_if(|usage| (usage.input_tokens, usage.output_tokens) == (0, 0));
+            }
+            ModelEvent::Failed(Failure { request_id, .. }) => {
+                request_id.take_if(|id| self.is_in(id));
+            }
+            ModelEvent::ToolCallDelta { call_id, name, .. } if self.is_in(call_id) || self.is_in(name) => {
+                return ModelEvent::Failed(ModelError::Protocol.into());
+            }
+            _ => {}
+        }
+        if matches!(&event, ModelEvent::Failed(failure) if failure.error == ModelError::Credential) {
+            self.bar();
+        }
+        event
+    }
+
     /// Whether a text that would be stored has our key in it: an echo of what we sent.
-    pub(super) fn is_in(&self, text: &str) -> bool {
+    fn is_in(&self, text: &str) -> bool {
         let key = self.key.as_ref().map(ExposeSecret::expose_secret).filter(|key| key.len() >= SECRET_BYTES_MIN);
         key.is_some_and(|key| text.contains(key))
     }
@@ -42,7 +66,7 @@ impl Account {
         refused_at.is_some_and(|refused_at| refused_at.elapsed() < PAUSE)
     }
 
-    pub(super) fn bar(&self) {
+    fn bar(&self) {
         tracing::warn!(provider = self.provider, "a provider refuses our credential, and is not asked for a minute");
         *self.refused_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }

@@ -18,7 +18,7 @@ use crate::models::outgoing::Outgoing;
 use crate::models::reading::{Reader, Reading};
 use crate::models::tool_names::ToolNames;
 use crate::models::transport::Broken;
-use crate::models::{Completion, Failure, ModelError, ModelEvent, ModelProvider, ModelRequest, ModelStream};
+use crate::models::{Failure, ModelError, ModelEvent, ModelProvider, ModelRequest, ModelStream};
 use crate::models::{anthropic, failure, openai_chat, openai_responses, transport};
 
 /// A server that sends nothing for so long, not even a comment, is gone. One that thinks for longer says so, by comments, pings or
@@ -67,30 +67,6 @@ impl ModelProvider for Remote {
                 yield account.heard(event);
             }
         })
-    }
-}
-
-impl Account {
-    /// What an event means for the account, and the event without what must not be stored.
-    fn heard(&self, mut event: ModelEvent) -> ModelEvent {
-        match &mut event {
-            ModelEvent::Completed(Completion { request_id, usage, .. }) => {
-                request_id.take_if(|id| self.is_in(id));
-                // No call uses nothing: that was not told.
-                usage.take_if(|usage| (usage.input_tokens, usage.output_tokens) == (0, 0));
-            }
-            ModelEvent::Failed(Failure { request_id, .. }) => {
-                request_id.take_if(|id| self.is_in(id));
-            }
-            ModelEvent::ToolCallDelta { call_id, name, .. } if self.is_in(call_id) || self.is_in(name) => {
-                return ModelEvent::Failed(ModelError::Protocol.into());
-            }
-            _ => {}
-        }
-        if matches!(&event, ModelEvent::Failed(failure) if failure.error == ModelError::Credential) {
-            self.bar();
-        }
-        event
     }
 }
 
