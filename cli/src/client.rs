@@ -78,6 +78,20 @@ impl Client {
         Ok(Self { http, url, token, hints, details })
     }
 
+    /// Identifiers of the agents that there are.
+    pub(crate) async fn agents(&self) -> Result<Vec<String>, Failure> {
+        #[derive(Deserialize)]
+        struct Agents {
+            items: Vec<Agent>,
+        }
+        #[derive(Deserialize)]
+        struct Agent {
+            id: String,
+        }
+        let agents: Agents = self.answer(|| self.request(Method::GET, "/v1/agents")).await?;
+        Ok(agents.items.into_iter().map(|agent| agent.id).collect())
+    }
+
     pub(crate) async fn create_session(&self, agent_id: &str) -> Result<Uuid, Failure> {
         #[derive(Deserialize)]
         struct Session {

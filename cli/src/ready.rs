@@ -7,6 +7,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::commands::dev::provider::Found;
+
 /// Where everything of a running `dev` is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DevReady {
@@ -15,6 +17,9 @@ pub(crate) struct DevReady {
     /// Null until there is a listener.
     pub(crate) metrics_url: Option<String>,
     pub(crate) pids: DevPids,
+    /// Whom the agent `assistant` asks, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) assistant: Option<Found>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -97,6 +97,7 @@ pub(crate) fn run(run: &RunView) -> Result<(), Failure> {
         ("model calls", run.usage.model_calls.to_string()),
         ("tool calls", run.usage.tool_calls.to_string()),
         ("tokens", format!("{} in, {} out", run.usage.input_tokens, run.usage.output_tokens)),
+        ("cost", run.usage.cost_usd.map_or_else(|| "not known: a model has no price".into(), |cost| format!("{cost} USD"))),
         ("created", time(run.created_at)),
     ];
     rows.extend(run.started_at.map(|at| ("started", time(at))));

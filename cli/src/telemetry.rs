@@ -14,7 +14,7 @@ pub(crate) fn start(is_server: bool) {
     if stderr().is_terminal() {
         logs.with_target(false).with_ansi(std::env::var_os("NO_COLOR").is_none()).init();
     } else {
-        logs.json().flatten_event(true).init();
+        logs.json().flatten_event(true).with_current_span(false).init(); // the list has it
     }
     if is_server {
         panic::set_hook(Box::new(log_panic));

@@ -108,7 +108,7 @@ impl State {
     }
 }
 
-/// A request whose body has a length; what is none is not answered.
+/// A request without a body, or with one that has a length; what is none is not answered.
 async fn read(socket: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     let head_end = loop {
@@ -126,11 +126,16 @@ async fn read(socket: &mut TcpStream) -> Option<Request> {
             Some((HeaderName::try_from(name).ok()?, HeaderValue::try_from(value).ok()?))
         })
         .collect();
-    let length: usize = headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()?;
+    let length: usize = match headers.get(CONTENT_LENGTH) {
+        Some(length) => length.to_str().ok()?.parse().ok()?,
+        None => 0,
+    };
     while bytes.len() < head_end + length {
         socket.read_buf(&mut bytes).await.ok().filter(|read| *read > 0)?;
     }
-    Some(Request { path, headers, body: serde_json::from_slice(&bytes[head_end..]).ok()? })
+    let body = &bytes[head_end..];
+    let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(body).ok()? };
+    Some(Request { path, headers, body })
 }
 
 async fn play(socket: &mut TcpStream, answer: Answer) -> std::io::Result<()> {

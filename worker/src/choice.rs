@@ -6,7 +6,7 @@ use baton_core::Error;
 use baton_core::agents::AgentDefinition;
 use baton_core::execution::Pinned;
 use baton_core::models::{Policies, Policy};
-use baton_core::runs::FailureReason;
+use baton_core::runs::FailureClass;
 
 use crate::models::{Answering, ModelProvider, providers_of};
 use crate::run_loop::{Flow, Outcome};
@@ -36,8 +36,8 @@ impl Choices {
         };
         let choice = match (self.0.iter().find(is_named), pinned) {
             (Some(named), _) if is_pinned(&named) => named,
-            (_, Some(_)) => self.0.iter().find(is_pinned).ok_or_else(|| unanswered("provider_changed"))?,
-            (_, None) => return Err(unanswered("no_model_policy")),
+            (_, Some(_)) => self.0.iter().find(is_pinned).ok_or_else(|| Outcome::failed_for(FailureClass::ProviderChanged))?,
+            (_, None) => return Err(Outcome::failed_for(FailureClass::NoModelPolicy)),
         };
         Ok(choice.clone())
     }
@@ -46,16 +46,9 @@ impl Choices {
 impl Choice {
     pub(crate) fn provider(&self) -> Flow<Arc<dyn ModelProvider>> {
         match &self.provider {
-            None => Err(unanswered("no_provider")),
-            Some(provider) if provider.is_barred() => Err(unanswered(CREDENTIAL_REFUSED)),
+            None => Err(Outcome::failed_for(FailureClass::NoProvider)),
+            Some(provider) if provider.is_barred() => Err(Outcome::failed_for(FailureClass::CredentialRefused)),
             Some(provider) => Ok(Arc::clone(provider)),
         }
     }
-}
-
-/// What operators are told of a run whose provider would not have our credential, now or a moment ago.
-pub(crate) const CREDENTIAL_REFUSED: &str = "credential_refused";
-
-fn unanswered(class: &str) -> Outcome {
-    Outcome::failed_for(FailureReason::ModelPermanentError, class)
 }

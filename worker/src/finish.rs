@@ -101,7 +101,13 @@ impl End<'_> {
             Outcome::HandedBack => (Event::RunRequeued(RunRequeued { cause: RequeueCause::HandedBack }), Ending::HandedBack),
             Outcome::Failed { reason, class, .. } => {
                 let step = (totals.step_count > 0).then_some(totals.step_count);
+                tracing::info!(%reason, class, "a run failed");
                 let failure = Failure::new(reason, step, self.clock.now());
+                let known = class.as_deref().and_then(|class| class.parse().ok());
+                let failure = match known {
+                    Some(known) => failure.because(known),
+                    None => failure,
+                };
                 (Event::RunFailed(RunFailed { failure: failure.clone(), usage }), Ending::Failed { failure, class })
             }
             Outcome::Suspended(_) | Outcome::Fenced => return Err(WriteError::Fenced),

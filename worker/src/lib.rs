@@ -15,4 +15,5 @@ mod step;
 mod supervisor;
 mod worker;
 
+pub use models::probe;
 pub use worker::Worker;

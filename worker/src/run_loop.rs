@@ -11,7 +11,7 @@ use baton_core::execution::{Append, Asks, Journal, Lease, RunState, Totals, Writ
 use baton_core::fault::{Faults, Point};
 use baton_core::models::ModelRows;
 use baton_core::notify::Notifier;
-use baton_core::runs::{FailureReason, LimitsView};
+use baton_core::runs::{FailureClass, FailureReason, LimitsView};
 use baton_core::tools::pipeline::{OnBehalf, Pipeline};
 use baton_core::tools::{CallRows, Invocation, Moved};
 use uuid::Uuid;
@@ -101,9 +101,17 @@ impl Outcome {
         Self::Failed { reason, class: None, trailing: Trailing::default() }
     }
 
-    /// The same, with what operators may know of it.
-    pub(crate) fn failed_for(reason: FailureReason, class: &str) -> Self {
-        Self::Failed { reason, class: Some(class.to_owned()), trailing: Trailing::default() }
+    /// The same, and what is behind it.
+    pub(crate) fn failed_for(class: FailureClass) -> Self {
+        Self::Failed { reason: class.reason(), class: Some(class.to_string()), trailing: Trailing::default() }
+    }
+
+    /// With what is written with it.
+    pub(crate) fn with_trailing(mut self, written: Trailing) -> Self {
+        if let Self::Completed { trailing } | Self::Failed { trailing, .. } = &mut self {
+            *trailing = written;
+        }
+        self
     }
 
     /// Takes what is written with the end out of it.
@@ -166,7 +174,7 @@ impl RunContext<'_> {
             return Err(Outcome::failed(FailureReason::RepeatedDenial));
         }
         if self.state.cut_off_turns >= CUT_OFF_TURNS_MAX {
-            return Err(Outcome::failed_for(FailureReason::BudgetExceeded, "output_truncated"));
+            return Err(Outcome::failed_for(FailureClass::OutputTruncated));
         }
         Ok(())
     }

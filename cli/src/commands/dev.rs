@@ -3,7 +3,7 @@
 mod children;
 mod database;
 mod lock;
-pub(super) mod provider;
+pub(crate) mod provider;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::commands::dev::children::{Child, ChildOptions};
 use crate::commands::dev::database::Database;
 use crate::commands::dev::lock::Lock;
 use crate::commands::dev::provider::{ASSISTANT, Found};
-use crate::connection::{DEV_FILE, artifacts_folder};
+use crate::connection::{self, DEV_FILE, artifacts_folder};
 use crate::exit::Failure;
 use crate::hints::{program, quoted};
 use crate::ready::{self, DevPids, DevReady};
@@ -28,6 +28,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Wait before a child that died is started again: one that dies at once must not become a hot loop.
 const RESTART_WAIT: Duration = Duration::from_secs(1);
 
+/// The agent that shows what a run looks like.
+const DEMO: &str = "demo";
+
 /// The folder of agent files that is used where it exists and none is named.
 const AGENTS_FOLDER: &str = "agents";
 
@@ -37,7 +40,7 @@ pub(crate) async fn run(global: &Global, args: Dev) -> Result<(), Failure> {
     let found = Found::by(&config, |name| std::env::var(name).ok());
     let mut dev = Running::start(global, &config, found.as_ref(), &args, &shutdown).await?;
     dev.write_ready()?;
-    announce(global, &config.auth, found.as_ref(), &dev.ready().url);
+    announce(global, &config, found.as_ref(), &dev.ready().url).await;
     dev.supervise(&args, &shutdown).await;
     eprintln!("stopping");
     dev.stop().await;
@@ -51,6 +54,7 @@ struct Running {
     database: Database,
     data_dir: PathBuf,
     ready_file: Option<PathBuf>,
+    found: Option<Found>,
     _lock: Lock,
 }
 
@@ -81,7 +85,7 @@ impl Running {
         for worker in &mut workers {
             worker.wait_until_ready(shutdown).await?;
         }
-        Ok(Self { api, workers, database, data_dir, ready_file: args.ready_file.clone(), _lock: lock })
+        Ok(Self { api, workers, database, data_dir, ready_file: args.ready_file.clone(), found: found.cloned(), _lock: lock })
     }
 
     fn ready(&self) -> DevReady {
@@ -90,6 +94,7 @@ impl Running {
             database_url: self.database.url.clone(),
             metrics_url: None,
             pids: DevPids { api: self.api.pid(), workers: self.workers.iter().map(Child::pid).collect() },
+            assistant: self.found.clone(),
         }
     }
 
@@ -141,8 +146,9 @@ fn agents_folder(args: &Dev, config: &Config) -> Option<PathBuf> {
 }
 
 /// What a person does next. Commands are for a terminal that stands where this one does.
-fn announce(global: &Global, auth: &Auth, found: Option<&Found>, url: &str) {
-    let program = program(global);
+async fn announce(global: &Global, config: &Config, found: Option<&Found>, url: &str) {
+    let (program, auth) = (program(global), &config.auth);
+    let agent = agent_to_try(global, auth, url).await;
     println!("Baton runs at {url}\n");
     println!("In another terminal:\n");
     let authorization = match auth.mode {
@@ -152,14 +158,35 @@ fn announce(global: &Global, auth: &Auth, found: Option<&Found>, url: &str) {
             " -H \"Authorization: Bearer $BATON_TOKEN\""
         }
     };
-    println!("  {program} run \"Calculate 12 times 9\"\n");
+    match agent.as_str() {
+        DEMO => println!("  {program} run \"Calculate 12 times 9\"\n"),
+        agent => println!("  {program} run --agent {agent} \"How much is 12 times 9?\"\n"),
+    }
     if let Some(found) = found {
-        println!("or, answered by a real model ({}):\n", found.label());
+        let passed_over = Found::passed_over(config, |name| std::env::var(name).ok());
+        let others = if passed_over.is_empty() { String::new() } else { format!("; not asked: {}", passed_over.join(", ")) };
+        println!("or, answered by a real model ({}{others}):\n", found.label());
         println!("  {program} run --agent {ASSISTANT} \"How much is 12 times 9?\"\n");
     }
     println!("or with curl:\n");
-    println!("  curl -s {url}/v1/sessions{authorization} -H 'Content-Type: application/json' -d '{{\"agent_id\":\"demo\"}}'\n");
+    println!(
+        "  curl -s {url}/v1/sessions{authorization} -H 'Content-Type: application/json' -d '{{\"agent_id\":\"{agent}\"}}'\n"
+    );
     println!("Ctrl-C stops all of it.");
+}
+
+/// An agent that is there: the demo, unless it is not. Where that cannot be asked, the demo too.
+async fn agent_to_try(global: &Global, auth: &Auth, url: &str) -> String {
+    let asked = async {
+        if auth.mode == AuthMode::Jwt {
+            return None;
+        }
+        let client = connection::client(global, Some(url), None).ok()?;
+        let agents = client.agents().await.ok()?;
+        let is_there = agents.iter().any(|agent| agent == DEMO);
+        if is_there { None } else { agents.into_iter().find(|agent| agent != ASSISTANT) }
+    };
+    asked.await.unwrap_or_else(|| DEMO.into())
 }
 
 /// A command that prints a token which this `dev` accepts, where there is a secret to sign it with.

@@ -1,4 +1,4 @@
-//! `agentctl doctor`: looks at what has to be there, and says what to do about what is not. It calls no provider: that would cost.
+//! `agentctl doctor`: looks at what has to be there, and says what to do about what is not. Of providers it asks what costs nothing.
 
 use baton_core::agents::Catalogue;
 use baton_core::clock::Clock;
@@ -13,8 +13,9 @@ use serde::Serialize;
 
 use crate::args::{Global, PRINCIPAL, TENANT};
 use crate::commands::dev::provider::{ASSISTANT, Found};
-use crate::connection;
+use crate::connection::{self, running_dev};
 use crate::exit::{Exit, Failure};
+use crate::ready::DevReady;
 use crate::render;
 
 /// A run that has waited for so long although there are workers is worth a look.
@@ -46,13 +47,17 @@ pub(crate) async fn run(global: &Global) -> Result<(), Failure> {
 }
 
 async fn examine(global: &Global, checks: &mut Vec<Check>) -> Result<(), Check> {
-    let config = connection::config(global).map_err(|failure| bad("settings", failure.to_string()))?;
+    let settings = Config::load(global.config.as_deref()).map_err(|error| bad("settings", chain(&error)))?;
     checks.push(good("settings", "read"));
-    checks.extend(providers(&config));
+    checks.extend(models(settings.clone(), running_dev(&global.data_dir)).await);
+    let config = connection::config(global).map_err(|failure| bad("database", failure.to_string()))?;
     let pool = db::connect(&config.database, Role::Command).map_err(|error| bad("database", chain(&error)))?;
     let schema = db::check_schema(&pool).await;
     if let Err(error @ SchemaError::Database(_)) = &schema {
-        return Err(bad("database", format!("{}; is Postgres running there?", connection::no_database(&config, error))));
+        let is_of_dev = settings.database.url.is_none();
+        let advice =
+            if is_of_dev { "the `agentctl dev` that was here has died: start it again" } else { "is Postgres running there?" };
+        return Err(bad("database", format!("{}; {advice}", connection::no_database(&config, error))));
     }
     checks.push(good("database", "answers"));
     schema.map_err(|error| bad("schema", chain(&error)))?;
@@ -65,28 +70,33 @@ async fn examine(global: &Global, checks: &mut Vec<Check>) -> Result<(), Check> 
     Ok(())
 }
 
-/// Each model policy: whether the key of its provider is here. Workers elsewhere have variables of their own.
-fn providers(config: &Config) -> Vec<Check> {
-    let policies = match Policies::new(config) {
+/// Each model policy, as it is here: workers elsewhere have variables of their own, and `dev` gives some to its own alone.
+async fn models(mut config: Config, dev: Option<DevReady>) -> Vec<Check> {
+    let found = Found::by(&config, |name| std::env::var(name).ok());
+    let of_dev = dev.and_then(|dev| dev.assistant).filter(|_| found.is_none());
+    if let Some(found) = found {
+        config.models.entry(ASSISTANT.into()).or_insert_with(|| found.model());
+    }
+    let policies = match Policies::new(&config) {
         Ok(policies) => policies,
         Err(error) => return vec![bad("models", error.to_string().replace('\n', "; "))],
     };
-    let asked = policies.all().filter_map(|policy| Some((policy, policy.endpoint.as_ref()?)));
-    let mut checks: Vec<Check> = asked
-        .map(|(policy, endpoint)| {
-            let who = format!("`{}` asks {} by {}", policy.name, policy.model, policy.provider);
-            match missing_key(endpoint, |name| std::env::var(name).ok()) {
-                Some(advice) => bad("models", format!("{who}: {advice} where its workers run")),
-                None => good("models", who),
-            }
-        })
-        .collect();
+    let mut checks = Vec::new();
+    for policy in policies.all() {
+        let Some(endpoint) = &policy.endpoint else { continue };
+        let who = format!("`{}` asks {} by {}", policy.name, policy.model, policy.provider);
+        let missing = missing_key(endpoint, |name| std::env::var(name).ok());
+        checks.push(match missing {
+            Some(advice) => bad("models", format!("{who}: {advice} where its workers run")),
+            None => match baton_worker::probe(policy).await {
+                Ok(()) => good("models", who),
+                Err(problem) => bad("models", format!("{who}: {problem}")),
+            },
+        });
+    }
+    checks.extend(of_dev.map(|found| good("models", format!("`{ASSISTANT}` of the running `dev` asks {}", found.label()))));
     if checks.is_empty() {
         checks.push(good("models", "only `scripted`, which plays what an agent's file says"));
-    }
-    // `dev` gives it to its own processes only.
-    if let Some(found) = Found::by(config, |name| std::env::var(name).ok()).filter(|_| !config.models.contains_key(ASSISTANT)) {
-        checks.push(good("models", format!("`dev` offers the agent `{ASSISTANT}`: {}", found.label())));
     }
     checks
 }

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::io::{IsTerminal, Write, stdout};
 
+use baton_core::events::ModelResponseFailed;
+use baton_core::runs::RequeueCause;
 use eventsource_stream::Event;
 use serde_json::Value;
 use uuid::Uuid;
@@ -97,10 +99,18 @@ impl Transcript {
             "tool.call.failed" if !self.is_json => {
                 self.aside(&format!("← {}: {}", text(&data["reason_code"]), text(&data["message"])));
             }
-            "model.response.failed" if !self.is_json => {
+            // Whoever cut it off says why.
+            "model.response.failed" if !self.is_json && data["code"] != ModelResponseFailed::INTERRUPTED => {
                 self.aside(&format!("! the model did not answer ({})", text(&data["code"])));
             }
-            "run.requeued" if !self.is_json => self.aside("! the worker was lost; another takes over"),
+            "run.requeued" if !self.is_json => {
+                let is_handed_back = data["cause"] == RequeueCause::HandedBack.as_str();
+                self.aside(if is_handed_back {
+                    "! the worker stops; another goes on"
+                } else {
+                    "! the worker was lost; another takes over"
+                });
+            }
             "approval.resolved" if !self.is_json => {
                 let by = data["resolved_by"].as_str().map(|person| format!(" by {person}")).unwrap_or_default();
                 self.aside(&format!("! an approval was resolved: {}{by}", text(&data["decision"])));

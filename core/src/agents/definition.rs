@@ -58,10 +58,13 @@ impl AgentDefinition {
         require(is_version(&self.version), "/version", "1 to 64 of letters, digits, `.`, `_`, `+` and `-`");
         let policy = policies.get(&self.model);
         let is_scripted = policy.is_some_and(|policy| policy.provider == SCRIPTED);
+        let offered = policies.all().map(|policy| format!("`{}`", policy.name)).collect::<Vec<_>>().join(", ");
         require(
             policy.is_some(),
             "/model",
-            "a model policy: `scripted` is built in, others are `[models.<name>]` of the configuration",
+            &format!(
+                "a model policy: {offered}, or another `[models.<name>]` of the configuration; `agentctl dev` makes `assistant` of a key"
+            ),
         );
         require(!is_scripted || !self.script.is_empty(), "/script", "at least one script for the provider `scripted`");
         require(

@@ -126,10 +126,11 @@ impl Model {
     }
 }
 
-/// Where Ollama is, from what people set for its own programs: a scheme and a port may be missing, and the address may be the
-/// one that it listens on, every address, which nobody can call.
+/// Where Ollama is, from what people set for its own programs: a scheme and a port may be missing, the path of the
+/// API may be there, and the address may be the one that it listens on, every address, which nobody can call.
 pub(super) fn ollama_url(host: &str) -> String {
     let host = host.trim().trim_end_matches('/');
+    let host = host.strip_suffix("/v1").unwrap_or(host);
     let (scheme, authority) = host.split_once("://").unwrap_or(("http", host));
     let is_port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (name, port) = match authority.rsplit_once(':') {

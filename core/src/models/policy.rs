@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::config::{self, Config, OLLAMA, ProviderKind};
 use crate::models::SCRIPTED;
 use crate::models::prices::Prices;
-use crate::outbound::{self, Reach};
+use crate::outbound::{self, EndpointError, Reach};
 use crate::runs::COST_USD_SCALE_MAX;
 use rust_decimal::Decimal;
 
@@ -84,7 +84,8 @@ impl Policies {
             } else {
                 match endpoints.get(model.provider.as_str()) {
                     None => {
-                        problems.push(format!("`models.{name}.provider`: a provider of the configuration, or `scripted`"));
+                        let known = config.providers.0.keys().map(|name| format!("`{name}`, ")).collect::<String>();
+                        problems.push(format!("`models.{name}.provider`: {known}another of the configuration, or `scripted`"));
                         continue;
                     }
                     Some(endpoint) => Policy { endpoint: endpoint.clone(), ..scripted(name, model) },
@@ -134,7 +135,10 @@ fn endpoint(name: &str, provider: &config::Provider, problems: &mut Vec<String>)
     let reach = if provider.private_endpoint { Reach::Private } else { Reach::Public };
     let base = outbound::Endpoint::parse(&provider.base_url, reach);
     if let Err(wrong) = &base {
-        require(false, ".base_url", &wrong.to_string());
+        let is_ours =
+            matches!(wrong, EndpointError::Unreachable(kind) if !provider.private_endpoint && Reach::Private.admits(*kind));
+        let advice = if is_ours { " without `private_endpoint = true`" } else { "" };
+        require(false, ".base_url", &format!("{wrong}{advice}"));
     }
     let names_variable = provider.api_key_env.as_ref().is_none_or(|variable| is_variable(variable));
     require(names_variable, ".api_key_env", "the name of a variable, not the key");

@@ -48,6 +48,68 @@ impl FailureReason {
     }
 }
 
+closed_set! {
+    /// What is behind a reason, as operators count it.
+    FailureClass {
+        MaxCost = "max_cost_usd",
+        MaxInputTokens = "max_input_tokens",
+        MaxModelCalls = "max_model_calls",
+        MaxOutputTokens = "max_output_tokens",
+        MaxToolCalls = "max_tool_calls",
+        OutputTruncated = "output_truncated",
+        Unpriced = "unpriced",
+        CredentialRefused = "credential_refused",
+        NoModelPolicy = "no_model_policy",
+        NoProvider = "no_provider",
+        ProviderChanged = "provider_changed",
+        ProviderUnavailable = "provider_unavailable",
+        ProviderUnreached = "provider_unreached",
+        RequestRefused = "request_refused",
+    }
+}
+
+impl FailureClass {
+    pub const fn reason(self) -> FailureReason {
+        match self {
+            Self::MaxCost
+            | Self::MaxInputTokens
+            | Self::MaxModelCalls
+            | Self::MaxOutputTokens
+            | Self::MaxToolCalls
+            | Self::OutputTruncated
+            | Self::Unpriced => FailureReason::BudgetExceeded,
+            Self::CredentialRefused
+            | Self::NoModelPolicy
+            | Self::NoProvider
+            | Self::ProviderChanged
+            | Self::ProviderUnavailable
+            | Self::ProviderUnreached
+            | Self::RequestRefused => FailureReason::ModelPermanentError,
+        }
+    }
+
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::MaxCost => "What is left of the run's limit of cost (max_cost_usd) does not pay for another answer.",
+            Self::MaxInputTokens => "The run reached its limit of input tokens (max_input_tokens).",
+            Self::MaxModelCalls => "The run reached its limit of model calls (max_model_calls).",
+            Self::MaxOutputTokens => "The run reached its limit of output tokens (max_output_tokens).",
+            Self::MaxToolCalls => "The run reached its limit of tool calls (max_tool_calls).",
+            Self::OutputTruncated => "The model's answers were cut off again and again.",
+            Self::Unpriced => "The run has a limit of cost, and what its model costs is not known any more.",
+            Self::CredentialRefused => {
+                "The model's provider refuses our key, or wants to be paid first; for a minute it is not asked again."
+            }
+            Self::NoModelPolicy => "The agent's model is not offered here.",
+            Self::NoProvider => "The key of the model's provider is missing here.",
+            Self::ProviderChanged => "The model that this run began with is not offered here any more.",
+            Self::ProviderUnavailable => "The model's provider did not answer, several times.",
+            Self::ProviderUnreached => "The model's provider was not reached, several times.",
+            Self::RequestRefused => "The model's provider refuses this request.",
+        }
+    }
+}
+
 /// The failure of a run as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Failure {
@@ -63,5 +125,11 @@ pub struct Failure {
 impl Failure {
     pub fn new(reason: FailureReason, step: Option<u32>, occurred_at: OffsetDateTime) -> Self {
         Self { message: reason.message().to_owned(), occurred_at, reason, step }
+    }
+
+    /// With what may be said of what is behind it.
+    #[must_use]
+    pub fn because(self, class: FailureClass) -> Self {
+        Self { message: class.message().to_owned(), ..self }
     }
 }

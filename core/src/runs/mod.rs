@@ -18,7 +18,7 @@ mod why;
 
 pub(crate) use backlog::Backlog;
 pub use command::{DeliverInput, SubmitMessage, Submitted};
-pub use failure::{Failure, FailureReason};
+pub use failure::{Failure, FailureClass, FailureReason};
 pub(crate) use limits::{COST_USD_MOST, COST_USD_SCALE_MAX};
 pub use limits::{LimitWishes, Limits};
 pub use service::{RunFilter, RunService};

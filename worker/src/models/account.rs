@@ -5,10 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use baton_core::Error;
+use baton_core::config::ProviderKind;
 use baton_core::models::{Endpoint, key_of};
 use baton_core::outbound::Client;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::Instant;
+use url::Url;
+
+use crate::models::anthropic;
 
 use crate::models::{Completion, Failure, ModelError, ModelEvent};
 
@@ -21,7 +26,7 @@ const SECRET_BYTES_MIN: usize = 16;
 /// Shared by all policies that ask this provider.
 #[derive(Debug)]
 pub(super) struct Account {
-    provider: String,
+    pub(super) provider: String,
     pub(super) endpoint: Endpoint,
     pub(super) key: Option<SecretString>,
     pub(super) client: Client,
@@ -31,6 +36,33 @@ pub(super) struct Account {
 impl Account {
     pub(super) fn new(provider: &str, endpoint: Endpoint, key: Option<SecretString>, client: Client) -> Self {
         Self { provider: provider.to_owned(), endpoint, key, client, refused_at: Mutex::default() }
+    }
+
+    pub(super) fn below(&self, path: &str) -> Url {
+        let base = &self.endpoint.base;
+        // Anthropic documents its address without the version, which people write there all the same.
+        let is_versioned = base.below("").path().trim_end_matches('/').ends_with("/v1");
+        let lacks_version = self.endpoint.kind == ProviderKind::Anthropic && !is_versioned;
+        if lacks_version { base.below(&format!("v1/{path}")) } else { base.below(path) }
+    }
+
+    /// The key, never to be shown, and what else the provider wants in front of a request.
+    pub(super) fn headers(&self) -> Result<HeaderMap, InvalidHeaderValue> {
+        let mut headers = HeaderMap::new();
+        if self.endpoint.kind == ProviderKind::Anthropic {
+            headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
+        }
+        if let Some(key) = &self.key {
+            let key = key.expose_secret();
+            let (name, value) = match self.endpoint.kind {
+                ProviderKind::Anthropic => (HeaderName::from_static("x-api-key"), key.to_owned()),
+                ProviderKind::OpenaiChat | ProviderKind::OpenaiResponses => (AUTHORIZATION, format!("Bearer {key}")),
+            };
+            let mut value = HeaderValue::try_from(value)?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        Ok(headers)
     }
 
     /// What an event means for the account, and the event without what must not be stored.

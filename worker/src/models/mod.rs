@@ -13,6 +13,7 @@ mod json;
 mod openai_chat;
 mod openai_responses;
 mod outgoing;
+mod probe;
 mod reading;
 mod remote;
 mod scripted;
@@ -38,6 +39,7 @@ use futures::Stream;
 
 use account::Accounts;
 pub(crate) use assemble::{Assembler, Turn};
+pub use probe::probe;
 
 /// What a model is asked. Built from the run's state alone: two builds of one state are equal.
 #[derive(Debug, Clone, PartialEq)]

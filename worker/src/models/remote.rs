@@ -7,8 +7,6 @@ use baton_core::config::ProviderKind;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use secrecy::ExposeSecret;
 use serde_json::Value;
 use tokio::time::Instant;
 use url::Url;
@@ -47,9 +45,11 @@ impl ModelProvider for Remote {
 
     fn answer(&self, request: ModelRequest) -> ModelStream {
         let names = ToolNames::new(&request.tools);
-        let Ok(headers) = self.headers() else { return ended(Failure { is_unsent: true, ..ModelError::Permanent.into() }) };
+        let Ok(headers) = self.account.headers() else {
+            return ended(Failure { is_unsent: true, ..ModelError::Permanent.into() });
+        };
         let body = self.body(&request, &names).to_string().into_bytes();
-        let account = Arc::clone(&self.account);
+        let (account, model) = (Arc::clone(&self.account), self.model.clone());
         let reply = transport::post(account.client.clone(), self.url(), headers, body);
         let (reader, out) = (self.reader(names), Outgoing::new(request.step));
         Box::pin(async_stream::stream! {
@@ -57,8 +57,8 @@ impl ModelProvider for Remote {
                 Err(failure) => ended(failure),
                 Ok(mut reply) if !(200..300).contains(&reply.status) => {
                     // Of what it says only this: it may say our key.
-                    tracing::warn!(status = reply.status, "a provider refused a request");
-                    let refusal = reply.refusal().await;
+                    tracing::warn!(provider = account.provider, model, status = reply.status, "a provider refused a request");
+                    let refusal = reply.beginning().await;
                     ended(failure::of_status(reply.status, &reply.headers, &refusal))
                 }
                 Ok(reply) => read(Reading::new(reader, out, transport::request_id(&reply.headers)), reply.body),
@@ -100,34 +100,11 @@ impl Remote {
     }
 
     fn url(&self) -> Url {
-        let base = &self.account.endpoint.base;
-        let path = match self.kind() {
+        self.account.below(match self.kind() {
             ProviderKind::OpenaiChat => "chat/completions",
             ProviderKind::OpenaiResponses => "responses",
-            // Anthropic documents its address without the version, which people write there all the same.
-            ProviderKind::Anthropic if base.below("").path().trim_end_matches('/').ends_with("/v1") => "messages",
-            ProviderKind::Anthropic => "v1/messages",
-        };
-        base.below(path)
-    }
-
-    /// The key, never to be shown, and what else the provider wants in front of a request.
-    fn headers(&self) -> Result<HeaderMap, reqwest::header::InvalidHeaderValue> {
-        let mut headers = HeaderMap::new();
-        if self.kind() == ProviderKind::Anthropic {
-            headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
-        }
-        if let Some(key) = &self.account.key {
-            let key = key.expose_secret();
-            let (name, value) = match self.kind() {
-                ProviderKind::Anthropic => (HeaderName::from_static("x-api-key"), key.to_owned()),
-                ProviderKind::OpenaiChat | ProviderKind::OpenaiResponses => (AUTHORIZATION, format!("Bearer {key}")),
-            };
-            let mut value = HeaderValue::try_from(value)?;
-            value.set_sensitive(true);
-            headers.insert(name, value);
-        }
-        Ok(headers)
+            ProviderKind::Anthropic => "messages",
+        })
     }
 
     /// What the provider is asked. Pure: the same request is the same body, byte for byte.

@@ -10,10 +10,10 @@ use baton_core::events::{
 use baton_core::execution::{Message, estimated_tokens};
 use baton_core::fault::Point;
 use baton_core::models::{CONTINUATION_BYTES_MAX, ModelRows, StartedCall};
-use baton_core::runs::FailureReason;
+use baton_core::runs::{FailureClass, FailureReason};
 use rand::Rng;
 
-use crate::choice::{CREDENTIAL_REFUSED, Choice};
+use crate::choice::Choice;
 use crate::control::StopReason;
 use crate::models::{Failure, ModelError, ModelProvider, ModelRequest, Turn};
 use crate::run_loop::{Flow, Outcome, RunContext, Trailing};
@@ -26,6 +26,9 @@ const ATTEMPTS_MAX: u32 = 4;
 
 /// Wait before the second attempt; doubled for each later one, with jitter.
 const BACKOFF: Duration = Duration::from_millis(250);
+
+/// The same where nobody was reached: a server that starts again takes some seconds.
+const UNREACHED_BACKOFF: Duration = Duration::from_secs(1);
 
 /// The longest wait that a provider may ask for: a run that waits keeps its slot.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
@@ -182,32 +185,35 @@ async fn take_turn(context: &mut RunContext<'_>, attempt: &Attempt, heard: &Hear
 
 /// A failed attempt is on record before the next; the last one is written with the end.
 async fn retry_or_fail(context: &mut RunContext<'_>, attempt: &Attempt, heard: &Heard, failure: Failure) -> Flow<()> {
-    let Failure { error, retry_after, request_id, .. } = failure;
+    let Failure { error, retry_after, request_id, is_unsent } = failure;
     // What a filter has taken away it would take away again.
     let is_retryable = error.is_retryable() && heard.stop != Some(Stop::ContentFilter);
     let trailing = failed(attempt, heard, error.code(), is_retryable, request_id);
     let failures = context.state.failed_attempts + 1;
     if !is_retryable || failures >= ATTEMPTS_MAX {
-        let reason = match error {
-            ModelError::Transient | ModelError::Permanent | ModelError::Credential => FailureReason::ModelPermanentError,
-            ModelError::Protocol => FailureReason::ModelProtocolError,
-            ModelError::Empty => FailureReason::EmptyModelTurn,
-            ModelError::ContextOverflow => FailureReason::ContextOverflow,
+        let outcome = match error {
+            ModelError::Transient if is_unsent => Outcome::failed_for(FailureClass::ProviderUnreached),
+            ModelError::Transient => Outcome::failed_for(FailureClass::ProviderUnavailable),
+            ModelError::Permanent => Outcome::failed_for(FailureClass::RequestRefused),
+            ModelError::Credential => Outcome::failed_for(FailureClass::CredentialRefused),
+            ModelError::Protocol => Outcome::failed(FailureReason::ModelProtocolError),
+            ModelError::Empty => Outcome::failed(FailureReason::EmptyModelTurn),
+            ModelError::ContextOverflow => Outcome::failed(FailureReason::ContextOverflow),
         };
-        let class = (error == ModelError::Credential).then(|| CREDENTIAL_REFUSED.to_owned());
-        return Err(Outcome::Failed { reason, class, trailing });
+        return Err(outcome.with_trailing(trailing));
     }
     context.append_model(trailing.events, trailing.model).await?;
+    let backoff = if is_unsent { UNREACHED_BACKOFF } else { BACKOFF };
     tokio::select! {
         biased;
         reason = context.control.stopped() => Err(reason.into()),
-        () = tokio::time::sleep(wait(failures, retry_after, rand::rng().random_range(0.5..1.0))) => Ok(()),
+        () = tokio::time::sleep(wait(backoff, failures, retry_after, rand::rng().random_range(0.5..1.0))) => Ok(()),
     }
 }
 
 /// At least what the provider asked for, within reason; the run's deadline ends it all the same.
-fn wait(failures: u32, retry_after: Option<Duration>, jitter: f64) -> Duration {
-    let backoff = (BACKOFF * 2_u32.pow(failures - 1)).mul_f64(jitter);
+fn wait(backoff: Duration, failures: u32, retry_after: Option<Duration>, jitter: f64) -> Duration {
+    let backoff = (backoff * 2_u32.pow(failures - 1)).mul_f64(jitter);
     backoff.max(retry_after.unwrap_or_default().min(RETRY_AFTER_MAX))
 }
 
@@ -249,7 +255,7 @@ mod tests {
             (3, seconds(0), Duration::from_secs(1)),
             (1, seconds(3_600), RETRY_AFTER_MAX),
         ] {
-            assert_eq!(wait(failures, retry_after, 1.0), expected, "{failures} {retry_after:?}");
+            assert_eq!(wait(BACKOFF, failures, retry_after, 1.0), expected, "{failures} {retry_after:?}");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The provider that a developer's environment names: `dev` makes a model policy of it, so that there is an agent to talk to.
 
-use baton_core::config::Config;
+use baton_core::config::{Config, Model};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// The policy, and the built-in agent that asks it.
 pub(crate) const ASSISTANT: &str = "assistant";
@@ -13,7 +15,7 @@ const PROVIDERS: [(&str, &str, &str); 3] = [
 ];
 
 /// A model to ask.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Found {
     provider: String,
     model: String,
@@ -28,6 +30,19 @@ impl Found {
         let is_set = |name: &str| variable(name).is_some_and(|value| !value.trim().is_empty());
         let (_, provider, model) = PROVIDERS.into_iter().find(|(name, ..)| is_set(name))?;
         Some(Self { provider: provider.into(), model: model.into() })
+    }
+
+    /// What is set beside the first, and not asked.
+    pub(super) fn passed_over(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Vec<&'static str> {
+        let is_set = |name: &str| variable(name).is_some_and(|value| !value.trim().is_empty());
+        let is_configured = config.models.contains_key(ASSISTANT);
+        PROVIDERS.into_iter().map(|(name, ..)| name).filter(|name| is_set(name)).skip(usize::from(!is_configured)).collect()
+    }
+
+    /// The policy.
+    pub(crate) fn model(&self) -> Model {
+        let policy = json!({"provider": self.provider, "model": self.model});
+        serde_json::from_value(policy).expect("a policy of a provider and a model")
     }
 
     /// The settings by which API and workers have the policy, as variables.

@@ -79,7 +79,7 @@ fn everything_that_is_wrong_is_said_at_once() {
         "`models.scripted`: `scripted` is built in",
         "`models.scripted.model`: the model's name",
         "`models.scripted.max_output_tokens`: at least 256",
-        "`models.a.provider`: a provider of the configuration",
+        "`models.a.provider`: `anthropic`, ",
         "`models.a.temperature`: from 0 to 2",
         "`models.a.context_window`: more than",
         "`models.a.prices.input`: US dollars",

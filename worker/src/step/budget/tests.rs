@@ -1,6 +1,8 @@
 use baton_core::models::{Policies, Prices};
 use time::OffsetDateTime;
 
+use baton_core::runs::FailureReason;
+
 use super::*;
 
 fn limits() -> LimitsView {

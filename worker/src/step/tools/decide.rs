@@ -7,7 +7,7 @@ use baton_core::events::{
 };
 use baton_core::execution::{Asks, CallStage, NewApproval, PendingCall, Proposal};
 use baton_core::fault::Point;
-use baton_core::runs::FailureReason;
+use baton_core::runs::FailureClass;
 use baton_core::tools::pipeline::{Assessment, Proposed, arguments_of};
 use baton_core::tools::{CallRows, Invocation, InvocationStatus, Moved, ReasonCode};
 use uuid::Uuid;
@@ -63,7 +63,7 @@ fn undecided(context: &RunContext<'_>) -> Flow<Vec<Call>> {
     let undecided = Call::all(context, is_undecided);
     let new = i32::try_from(undecided.iter().filter(|call| call.is_new()).count()).unwrap_or(i32::MAX);
     if context.state.usage.tool_calls.saturating_add(new) > context.limits.max_tool_calls {
-        return Err(Outcome::failed(FailureReason::BudgetExceeded));
+        return Err(Outcome::failed_for(FailureClass::MaxToolCalls));
     }
     Ok(undecided)
 }
