@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use baton_core::clock::Clock;
 use baton_core::db;
-use baton_core::notify::Channel;
+use baton_core::notify::{Channel, Delta, DeltaKind, Hint, Notifier};
 use baton_devdb::databases;
 use baton_devdb::testing::TempCluster;
 use reqwest::StatusCode;
 use sqlx::postgres::PgListener;
 use sqlx::{AssertSqlSafe, PgPool};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::events_wire::{Wire, Working};
-use crate::support::{Caller, DEADLINE, Follower, RealApp, TestApp, eventually, id, message, pool};
+use crate::support::{Caller, DEADLINE, Follower, RealApp, TestApp, TestDatabase, eventually, id, message, pool};
 
 async fn execute(pool: &PgPool, statement: &str) {
     sqlx::raw_sql(AssertSqlSafe(statement.to_owned())).execute(pool).await.unwrap();
@@ -71,6 +72,47 @@ async fn case_a5_case_a7_nobody_but_the_notifier_waits_for_a_notification() {
     elsewhere.close().await;
     drop(worker);
     app.finish().await;
+}
+
+/// A model that says more than anybody can read: deltas come without a break, and what somebody waits for goes out between them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deltas_without_end_hold_no_hint_up() {
+    let database = TestDatabase::create().await;
+    let mut listener = PgListener::connect(&database.url).await.unwrap();
+    listener.listen(Channel::Control.as_str()).await.unwrap();
+    let notifier = Notifier::start(&database.pool.connect_options());
+    let (run_id, stop) = (Uuid::from_u128(1), CancellationToken::new());
+    let flood = tokio::spawn({
+        let (notifier, stop) = (notifier.clone(), stop.clone());
+        async move {
+            let mut offset = 0;
+            while !stop.is_cancelled() {
+                let (session_id, kind, text) = (Uuid::nil(), DeltaKind::Reasoning, "x".repeat(64));
+                let delta = Delta { session_id, run_id, step: 1, attempt: 1, message_index: 0, kind, offset, text };
+                notifier.send([Hint::Live(delta)]);
+                offset += 64;
+                if offset % 4_096 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+    });
+    for _ in 0..3 {
+        // A full queue drops hints: then the next one is heard.
+        let heard = async {
+            loop {
+                notifier.send([Hint::Cancel { run_id }]);
+                if tokio::time::timeout(Duration::from_millis(100), listener.recv()).await.is_ok() {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(5), heard).await.expect("a hint between deltas");
+    }
+    stop.cancel();
+    flood.await.unwrap();
+    drop((listener, notifier));
+    database.remove().await;
 }
 
 /// Everything that a role without any rights hears while two tenants work, and somebody says much.

@@ -34,14 +34,23 @@ impl Delta {
     }
 }
 
+/// Bytes that wait for one flush: a thousand readers' worth of text, and no more than the database should carry for what will be
+/// stored as a whole anyway. What comes beyond it is dropped, and its readers see a gap.
+const WAITING_BYTES_MAX: usize = 256 * 1024;
+
 /// What waits for the next flush, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct LiveBuffer {
     waiting: Vec<Delta>,
+    bytes: usize,
 }
 
 impl LiveBuffer {
     pub(super) fn add(&mut self, delta: Delta) {
+        if self.bytes + delta.text.len() > WAITING_BYTES_MAX {
+            return;
+        }
+        self.bytes += delta.text.len();
         // The last piece of this run: deltas of one message stay in order, those of other runs do not matter to it.
         match self.waiting.iter_mut().rev().find(|waiting| waiting.run_id == delta.run_id) {
             Some(last) if last.continues(&delta) => last.text.push_str(&delta.text),
@@ -52,6 +61,7 @@ impl LiveBuffer {
     /// Payloads `session id:kind:frame`, each below the limit, split at character boundaries.
     pub(super) fn drain(&mut self, payload_bytes_max: usize) -> Vec<String> {
         let mut payloads = Vec::with_capacity(self.waiting.len());
+        self.bytes = 0;
         for mut delta in self.waiting.drain(..) {
             let text = std::mem::take(&mut delta.text);
             let mut rest = text.as_str();

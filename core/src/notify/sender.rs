@@ -16,7 +16,7 @@ use crate::notify::{Channel, PAYLOAD_BYTES_MAX};
 /// Hints that may wait for the connection; beyond it they are dropped, and polling finds what they would have told.
 const WAITING_MAX: usize = 8_192;
 
-/// Hints of one statement.
+/// Hints of one statement, and messages that are taken before anybody looks whether it is time to send.
 const BATCH_MAX: usize = 1_024;
 
 /// Deltas leave at most this often: fast enough to read along, a thirtieth of the statements that single tokens would cost.
@@ -148,8 +148,9 @@ impl Sending {
     /// that nobody hears of a finished message before its last words.
     async fn take(&mut self, first: Message) {
         let (now, mut flushes) = (Instant::now(), Vec::new());
-        let mut next = Some(first);
+        let (mut next, mut taken) = (Some(first), 0);
         while let Some(message) = next {
+            taken += 1;
             let due = match message {
                 Message::Hint(Hint::Live(delta)) | Message::Soon(Hint::Live(delta)) => {
                     self.live.add(delta);
@@ -169,9 +170,10 @@ impl Sending {
                 }
             };
             self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
-            next = if self.hints.len() < BATCH_MAX { self.messages.try_recv().ok() } else { None };
+            next = if taken < BATCH_MAX { self.messages.try_recv().ok() } else { None };
         }
-        if self.hints.len() >= BATCH_MAX || self.due.is_some_and(|due| due <= now) {
+        // The time of now: it is not over while there are messages.
+        if self.hints.len() >= BATCH_MAX || self.due.is_some_and(|due| due <= Instant::now()) {
             self.flush().await;
         }
         for done in flushes {

@@ -49,6 +49,18 @@ fn a_long_text_is_split_at_characters_below_the_limit() {
 }
 
 #[test]
+fn what_is_too_much_for_one_flush_is_dropped_and_shows_as_a_gap() {
+    let mut buffer = LiveBuffer::default();
+    let piece = "x".repeat(WAITING_BYTES_MAX / 4);
+    for number in 0..6 {
+        buffer.add(delta(number * piece.len(), &piece));
+    }
+    assert_eq!(text_of(&buffer.drain(1_000)).len(), WAITING_BYTES_MAX);
+    buffer.add(delta(6 * piece.len(), "the next"));
+    assert!(buffer.drain(1_000)[0].contains("the next"), "a flush makes room");
+}
+
+#[test]
 fn another_attempt_begins_again() {
     let mut buffer = LiveBuffer::default();
     buffer.add(delta(0, "one"));
