@@ -94,27 +94,6 @@ impl Transcript {
             }
             "message.delta" if !self.is_json => self.delta(data),
             "assistant.message.completed" if !self.is_json => self.message(&data)?,
-            "tool.call.proposed" if !self.is_json => self.aside(&format!("→ {} {}", text(&data["name"]), data["arguments"])),
-            "tool.call.completed" if !self.is_json => self.aside(&format!("← {}", data["result"])),
-            "tool.call.failed" if !self.is_json => {
-                self.aside(&format!("← {}: {}", text(&data["reason_code"]), text(&data["message"])));
-            }
-            // Whoever cut it off says why.
-            "model.response.failed" if !self.is_json && data["code"] != ModelResponseFailed::INTERRUPTED => {
-                self.aside(&format!("! the model did not answer ({})", text(&data["code"])));
-            }
-            "run.requeued" if !self.is_json => {
-                let is_handed_back = data["cause"] == RequeueCause::HandedBack.as_str();
-                self.aside(if is_handed_back {
-                    "! the worker stops; another goes on"
-                } else {
-                    "! the worker was lost; another takes over"
-                });
-            }
-            "approval.resolved" if !self.is_json => {
-                let by = data["resolved_by"].as_str().map(|person| format!(" by {person}")).unwrap_or_default();
-                self.aside(&format!("! an approval was resolved: {}{by}", text(&data["decision"])));
-            }
             "run.waiting_for_approval" | "run.waiting_for_user" => {
                 self.break_line();
                 return Ok(Next::Ask);
@@ -129,7 +108,11 @@ impl Transcript {
                 self.failure = Some("the run was cancelled".into());
                 return Ok(Next::Stop);
             }
-            _ => {}
+            kind => {
+                if let Some(line) = beside(kind, &data).filter(|_| !self.is_json) {
+                    self.aside(&line);
+                }
+            }
         }
         Ok(Next::Go)
     }
@@ -187,6 +170,25 @@ impl Transcript {
         }
         self.failure.map_or(Ok(()), |failure| Err(Failure::new(Exit::FailedRun, failure)))
     }
+}
+
+/// What happens beside the text, in a line.
+fn beside(kind: &str, data: &Value) -> Option<String> {
+    Some(match kind {
+        "tool.call.proposed" => format!("→ {} {}", text(&data["name"]), data["arguments"]),
+        "tool.call.completed" => format!("← {}", data["result"]),
+        "tool.call.failed" => format!("← {}: {}", text(&data["reason_code"]), text(&data["message"])),
+        // Whoever cut it off says why.
+        "model.response.failed" if data["code"] == ModelResponseFailed::INTERRUPTED => return None,
+        "model.response.failed" => format!("! the model did not answer ({})", text(&data["code"])),
+        "run.requeued" if data["cause"] == RequeueCause::HandedBack.as_str() => "! the worker stops; another goes on".into(),
+        "run.requeued" => "! the worker was lost; another takes over".into(),
+        "approval.resolved" => {
+            let by = data["resolved_by"].as_str().map(|person| format!(" by {person}")).unwrap_or_default();
+            format!("! an approval was resolved: {}{by}", text(&data["decision"]))
+        }
+        _ => return None,
+    })
 }
 
 /// Requests of a run are in the order of this.

@@ -37,3 +37,12 @@ fn a_delta_of_an_attempt_that_is_over_says_nothing() {
         &["", "One", "One", "Two", "Two", "Two!"],
     );
 }
+
+#[test]
+fn a_worker_that_stops_is_not_one_that_was_lost_nor_a_model_that_failed() {
+    let interrupted = json!({"code": "interrupted"});
+    assert_eq!(beside("model.response.failed", &interrupted), None);
+    assert!(beside("model.response.failed", &json!({"code": "model_transient_error"})).is_some());
+    let said = |cause: &str| beside("run.requeued", &json!({"cause": cause})).unwrap();
+    assert!(said("handed_back").contains("stops") && said("lease_expired").contains("lost"));
+}
