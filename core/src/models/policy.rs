@@ -138,7 +138,8 @@ fn endpoint(name: &str, provider: &config::Provider, problems: &mut Vec<String>)
         let is_ours =
             matches!(wrong, EndpointError::Unreachable(kind) if !provider.private_endpoint && Reach::Private.admits(*kind));
         let advice = if is_ours { " without `private_endpoint = true`" } else { "" };
-        require(false, ".base_url", &format!("{wrong}{advice}"));
+        let origin = if name == OLLAMA { "; `OLLAMA_HOST` gives it, unless it is set" } else { "" };
+        require(false, ".base_url", &format!("{wrong}{advice}{origin}"));
     }
     let names_variable = provider.api_key_env.as_ref().is_none_or(|variable| is_variable(variable));
     require(names_variable, ".api_key_env", "the name of a variable, not the key");

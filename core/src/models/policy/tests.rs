@@ -107,7 +107,7 @@ fn where_ollama_is_counts_where_somebody_asks_it() {
     };
     assert!(with("").is_ok(), "set for other programs");
     let asked = with("[models.small]\nprovider = \"ollama\"\nmodel = \"llama\"").unwrap_err();
-    assert!(asked.contains("`providers.ollama.base_url`"), "{asked}");
+    assert!(asked.contains("`providers.ollama.base_url`") && asked.contains("`OLLAMA_HOST`"), "{asked}");
 }
 
 #[test]
