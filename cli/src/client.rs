@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use crate::exit::{Exit, Failure, exit_of};
 use crate::hints::Hints;
+use crate::note::note;
 
 /// Tries of a request that the server did not answer, with a wait between them that doubles up to the bound: about eight
 /// seconds, in which a server restarts.
@@ -191,7 +192,7 @@ impl Client {
         let mut tries = pin!(self.tries(request));
         tokio::select! {
             answered = &mut tries => return answered,
-            () = tokio::time::sleep(NOTICE_AFTER) => eprintln!("! {} does not answer yet: trying again for a while", self.url),
+            () = tokio::time::sleep(NOTICE_AFTER) => note!("! {} does not answer yet: trying again for a while", self.url),
         }
         tries.await
     }

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use crate::note::note;
 use baton_core::agents::LoadError;
 use baton_core::config::ConfigError;
 use baton_core::error::chain;
@@ -75,7 +76,7 @@ impl Failure {
     }
 
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("agentctl: {self}");
+        note!("agentctl: {self}");
         ExitCode::from(self.exit as u8)
     }
 }

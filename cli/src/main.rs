@@ -8,6 +8,7 @@ mod commands;
 mod connection;
 mod exit;
 mod hints;
+mod note;
 mod ready;
 mod render;
 mod signals;

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::client::{Client, SILENCE_MAX, WAIT};
 use crate::exit::{Exit, Failure};
+use crate::note::note;
 
 /// A cut connection has brought less than this, and most of them far less: from a few bytes of the opening to several frames.
 const BYTES_MAX: usize = 8 * 1024;
@@ -147,7 +148,7 @@ impl Pass<'_> {
         let why = self.client.hints.why(self.report.run_id);
         let waits = format!("the run waits for a person ({status}), `{why}` says for what: nothing is proved before its end");
         match self.waits {
-            Waits::ForPeople => eprintln!("! {waits}; still following"),
+            Waits::ForPeople => note!("! {waits}; still following"),
             Waits::ForNobody => return Err(Failure::new(Exit::Waiting, waits)),
         }
         Ok(())

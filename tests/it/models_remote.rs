@@ -274,6 +274,22 @@ async fn gate_c3_an_estimate_takes_the_place_of_a_count_of_nothing_and_stays_wit
     app.finish().await;
 }
 
+/// The same request would bring the same, and cost as much again.
+#[tokio::test]
+async fn case_f19_a_model_that_thinks_up_to_its_limit_is_not_asked_again() {
+    let double = ModelDouble::start().await.unwrap();
+    let app = TestApp::start_with(ask(&double)).await;
+    let thought = r#"data: {"choices":[{"delta":{"reasoning_content":"Hm."},"finish_reason":"length"}]}"#;
+    double.answer_with(move |_| Answer::events(format!("{thought}\n\n")));
+    let run_id = app.http.start_run_of("chat", "Think").await;
+    app.work().await;
+    let run = app.http.run(run_id).await;
+    assert_eq!(run["failure"]["reason"], "empty_model_turn", "{run}");
+    assert!(run["failure"]["message"].as_str().unwrap().contains("limit of output"), "{run}");
+    assert_eq!(double.requests().len(), 1);
+    app.finish().await;
+}
+
 /// A worker that has what nobody may see: the key, and what its provider says of it.
 #[tokio::test]
 async fn gate_d4_no_key_header_or_body_of_a_provider_is_anywhere() {

@@ -2,13 +2,28 @@
 
 use std::process::{Command, Output};
 
-use crate::support::TestApp;
+use crate::support::{RealApp, TestApp};
 
 /// On a thread of its own: it waits for the process.
 async fn cancel(app: &TestApp, run_id: uuid::Uuid) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
     command.args(["runs", "cancel", &run_id.to_string()]).env("DATABASE_URL", app.config.database.url.as_ref().unwrap());
     tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+/// Who reads along may go: the run is followed to its end all the same.
+#[tokio::test]
+async fn a_stderr_that_has_gone_ends_nothing() {
+    let app = RealApp::start(&[]).await;
+    let _worker = app.start_worker().await;
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_agentctl"));
+    command.args(["run", "work", "--agent", "test", "--url", &app.http.url]).stderr(writer);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("The answer is"));
+    app.finish().await;
 }
 
 #[tokio::test]

@@ -167,14 +167,15 @@ async fn step(context: &mut RunContext<'_>) -> Flow<()> {
 impl RunContext<'_> {
     /// A model that goes in circles is stopped before it is asked again.
     fn goes_on(&self) -> Flow<()> {
+        // First: the results of calls that were not made are all the same.
+        if self.state.cut_off_turns >= CUT_OFF_TURNS_MAX {
+            return Err(Outcome::failed_for(FailureClass::OutputTruncated));
+        }
         if self.state.same_result.times >= REPETITIONS_MAX {
             return Err(Outcome::failed(FailureReason::ToolLoopDetected));
         }
         if self.state.same_denial.times >= REPETITIONS_MAX {
             return Err(Outcome::failed(FailureReason::RepeatedDenial));
-        }
-        if self.state.cut_off_turns >= CUT_OFF_TURNS_MAX {
-            return Err(Outcome::failed_for(FailureClass::OutputTruncated));
         }
         Ok(())
     }

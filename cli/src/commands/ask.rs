@@ -4,7 +4,7 @@
 mod keyboard;
 
 use std::collections::HashSet;
-use std::io::{IsTerminal, stderr, stdin};
+use std::io::{IsTerminal, Write, stderr, stdin};
 
 use baton_core::approvals::Verdict;
 use baton_core::runs::WaitingFor;
@@ -14,6 +14,7 @@ use self::keyboard::Keyboard;
 use crate::client::{Approval, Client, Following, Submitted};
 use crate::exit::{Exit, Failure};
 use crate::hints::Hints;
+use crate::note::note;
 use crate::render::visible;
 
 /// What a person hears who does not decide.
@@ -47,7 +48,7 @@ impl Asking {
                 match waiting_for {
                     Ok(Some(waiting_for)) => Asked { keyboard, client, run, events }.answer(waiting_for).await,
                     Ok(None) => {}
-                    Err(failure) => eprintln!("! {failure}"),
+                    Err(failure) => note!("! {failure}"),
                 }
                 Ok(())
             }
@@ -65,15 +66,15 @@ impl Asking {
 async fn say_how_to_answer(client: &Client, run: Submitted, waiting_for: &WaitingFor) {
     match waiting_for {
         WaitingFor::Approval { approval_ids } => {
-            eprintln!("! waits for an approval");
+            note!("! waits for an approval");
             match client.pending_approvals(run.run_id).await {
                 Ok(approvals) => approvals.iter().for_each(show),
-                Err(failure) => eprintln!("! {failure}"), // not allowed to look, most often; others are
+                Err(failure) => note!("! {failure}"), // not allowed to look, most often; others are
             }
             approval_ids.iter().for_each(|id| show_how_to_decide(&client.hints, *id));
         }
         WaitingFor::User { question, choices, .. } => {
-            eprintln!("! waits for an answer");
+            note!("! waits for an answer");
             show_question(question, choices.as_deref().unwrap_or_default());
             show_how_to_answer(&client.hints, run.session_id);
         }
@@ -102,7 +103,7 @@ impl Asked<'_, '_> {
         match waiting_for {
             WaitingFor::Approval { approval_ids } => {
                 if let Err(failure) = self.decide_all().await {
-                    eprintln!("! {failure}"); // not allowed to look, most often; others are
+                    note!("! {failure}"); // not allowed to look, most often; others are
                     self.leave_approvals(&approval_ids);
                 }
             }
@@ -141,7 +142,7 @@ impl Asked<'_, '_> {
         };
         let Reply::Now(verdict) = reply else { return self.leave_approvals(&[approval.id]) };
         if let Err(failure) = self.client.resolve(approval.id, verdict).await {
-            eprintln!("! {failure}");
+            note!("! {failure}");
             if !failure.is(Exit::Conflict) {
                 self.leave_approvals(&[approval.id]); // open as before: it takes somebody who may
             }
@@ -162,7 +163,7 @@ impl Asked<'_, '_> {
             }
         };
         if let Err(failure) = self.client.input(self.run.run_id, question_id, chosen(line.trim(), choices)).await {
-            eprintln!("! {failure}");
+            note!("! {failure}");
             if !failure.is(Exit::Conflict) {
                 self.leave_question();
             }
@@ -171,24 +172,24 @@ impl Asked<'_, '_> {
 
     /// What a person types at the prompt, unless the run stops waiting for it first.
     async fn typed(&mut self, prompt: &str, is_this: impl Fn(&WaitingFor) -> bool) -> Typed {
-        eprint!("{prompt}");
+        let _ = write!(stderr(), "{prompt}"); // whoever sits there has typed, or cannot
         let typed = tokio::select! {
             line = self.keyboard.line() => line.map_or(Typed::Nothing, Typed::Line),
             () = settled(self.client, self.run.run_id, self.events, is_this) => Typed::Settled,
         };
         if !matches!(typed, Typed::Line(_)) {
-            eprintln!(); // nobody ended the prompt's line
+            note!(""); // nobody ended the prompt's line
         }
         typed
     }
 
     fn leave_approvals(&self, approval_ids: &[Uuid]) {
-        eprintln!("{LEFT_OPEN}");
+        note!("{LEFT_OPEN}");
         approval_ids.iter().for_each(|id| show_how_to_decide(&self.client.hints, *id));
     }
 
     fn leave_question(&self) {
-        eprintln!("{LEFT_OPEN}");
+        note!("{LEFT_OPEN}");
         show_how_to_answer(&self.client.hints, self.run.session_id);
     }
 }
@@ -229,26 +230,26 @@ impl Reply {
 }
 
 fn show(approval: &Approval) {
-    eprintln!("? {}: {}", visible(&approval.tool_name), visible(&approval.action_summary));
-    eprintln!("  arguments  {}", visible(approval.arguments.get()));
-    eprintln!("  risk       {}", approval.risk);
-    eprintln!("  why        {}", visible(&approval.policy_reason));
+    note!("? {}: {}", visible(&approval.tool_name), visible(&approval.action_summary));
+    note!("  arguments  {}", visible(approval.arguments.get()));
+    note!("  risk       {}", approval.risk);
+    note!("  why        {}", visible(&approval.policy_reason));
 }
 
 fn show_question(question: &str, choices: &[String]) {
-    question.lines().for_each(|line| eprintln!("? {}", visible(line)));
+    question.lines().for_each(|line| note!("? {}", visible(line)));
     for (number, choice) in (1..).zip(choices) {
-        eprintln!("  {number}  {}", visible(choice));
+        note!("  {number}  {}", visible(choice));
     }
 }
 
 fn show_how_to_decide(hints: &Hints, approval_id: Uuid) {
-    eprintln!("  approve    {}", hints.approve(approval_id));
-    eprintln!("  deny       {}", hints.deny(approval_id));
+    note!("  approve    {}", hints.approve(approval_id));
+    note!("  deny       {}", hints.deny(approval_id));
 }
 
 fn show_how_to_answer(hints: &Hints, session_id: Uuid) {
-    eprintln!("  answer     {}", hints.answer(session_id));
+    note!("  answer     {}", hints.answer(session_id));
 }
 
 /// A number stands for its choice, where there is one.

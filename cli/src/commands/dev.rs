@@ -19,6 +19,7 @@ use crate::commands::dev::provider::{ASSISTANT, Found};
 use crate::connection::{self, DEV_FILE, artifacts_folder};
 use crate::exit::Failure;
 use crate::hints::{program, quoted};
+use crate::note::note;
 use crate::ready::{self, DevPids, DevReady};
 use crate::signals;
 
@@ -42,7 +43,7 @@ pub(crate) async fn run(global: &Global, args: Dev) -> Result<(), Failure> {
     dev.write_ready()?;
     announce(global, &config, found.as_ref(), &dev.ready().url).await;
     dev.supervise(&args, &shutdown).await;
-    eprintln!("stopping");
+    note!("stopping");
     dev.stop().await;
     Ok(())
 }

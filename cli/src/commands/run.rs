@@ -1,5 +1,6 @@
 //! `agentctl run`: a message, the run it becomes, and everything that happens in it.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::io::{IsTerminal, Write, stdout};
 
@@ -14,6 +15,7 @@ use crate::client::{Client, Submitted};
 use crate::commands::ask::Asking;
 use crate::connection::client;
 use crate::exit::{Exit, Failure};
+use crate::note::note;
 use crate::render;
 
 pub(crate) async fn run(global: &Global, args: Run) -> Result<(), Failure> {
@@ -142,18 +144,24 @@ impl Transcript {
         let whole: String = blocks.iter().map(|block| text(&block["text"])).collect::<Vec<_>>().join("\n");
         let rest = match whole.strip_prefix(self.shown.as_str()) {
             Some(rest) => rest,
+            None if self.shown.starts_with(&whole) => "", // more was shown than is kept
             None => {
                 self.break_line();
                 &whole
             }
         };
         self.shown.clear();
-        if self.is_live { render::line(&render::harmless(rest)) } else { render::line(rest) }
+        let rest = if self.is_live { Cow::Owned(render::harmless(rest)) } else { Cow::Borrowed(rest) };
+        render::line(&rest)?;
+        if data["truncated"] == true {
+            self.aside("! the answer was cut off");
+        }
+        Ok(())
     }
 
     fn aside(&mut self, line: &str) {
         self.break_line();
-        eprintln!("{}", render::visible(line));
+        note!("{}", render::visible(line));
     }
 
     fn break_line(&mut self) {
@@ -166,7 +174,7 @@ impl Transcript {
     fn end(mut self, session_id: Uuid) -> Result<(), Failure> {
         self.break_line();
         if !self.is_json && std::io::stderr().is_terminal() {
-            eprintln!("(go on with --session {session_id})");
+            note!("(go on with --session {session_id})");
         }
         self.failure.map_or(Ok(()), |failure| Err(Failure::new(Exit::FailedRun, failure)))
     }

@@ -11,6 +11,7 @@ use futures::StreamExt;
 use crate::args::{Global, RunsEvents, RunsGet, RunsList};
 use crate::connection::services;
 use crate::exit::Failure;
+use crate::note::note;
 use crate::render;
 
 /// Rows read at once; `events` prints all pages.
@@ -36,7 +37,7 @@ pub(crate) async fn cancel(global: &Global, args: RunsGet) -> Result<(), Failure
     let run = services.runs.cancel(&principal, args.run, Duration::ZERO).await?;
     services.flush().await;
     if before.is_terminal() {
-        eprintln!("! the run had ended ({before}): nothing was cancelled");
+        note!("! the run had ended ({before}): nothing was cancelled");
     }
     if global.json { render::json(&run) } else { render::run(&run) }
 }

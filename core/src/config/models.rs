@@ -2,6 +2,7 @@
 //! [`crate::models`].
 
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
@@ -132,6 +133,9 @@ pub(super) fn ollama_url(host: &str) -> String {
     let host = host.trim().trim_end_matches('/');
     let host = host.strip_suffix("/v1").unwrap_or(host);
     let (scheme, authority) = host.split_once("://").unwrap_or(("http", host));
+    if authority.parse::<Ipv6Addr>().is_ok() {
+        return format!("{scheme}://[{authority}]:{OLLAMA_PORT}/v1");
+    }
     let is_port = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (name, port) = match authority.rsplit_once(':') {
         Some((name, port)) if is_port(port) => (name, format!(":{port}")),

@@ -73,6 +73,8 @@ fn ollama_is_where_its_own_programs_look_for_it() {
         ("https://ollama.example", "https://ollama.example/v1"),
         ("[::1]:11434", "http://[::1]:11434/v1"),
         ("[::1]", "http://[::1]:11434/v1"),
+        ("::1", "http://[::1]:11434/v1"),
+        ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
     ] {
         assert_eq!(models::ollama_url(host), url, "{host}");
     }

@@ -64,6 +64,7 @@ closed_set! {
         ProviderChanged = "provider_changed",
         ProviderUnavailable = "provider_unavailable",
         ProviderUnreached = "provider_unreached",
+        ReasonedToLimit = "reasoned_to_limit",
         RequestRefused = "request_refused",
     }
 }
@@ -85,6 +86,7 @@ impl FailureClass {
             | Self::ProviderUnavailable
             | Self::ProviderUnreached
             | Self::RequestRefused => FailureReason::ModelPermanentError,
+            Self::ReasonedToLimit => FailureReason::EmptyModelTurn,
         }
     }
 
@@ -105,6 +107,7 @@ impl FailureClass {
             Self::ProviderChanged => "The model that this run began with is not offered here any more.",
             Self::ProviderUnavailable => "The model's provider did not answer, several times.",
             Self::ProviderUnreached => "The model's provider was not reached, several times.",
+            Self::ReasonedToLimit => "The model spent its limit of output on reasoning, and said nothing.",
             Self::RequestRefused => "The model's provider refuses this request.",
         }
     }

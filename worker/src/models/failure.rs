@@ -51,7 +51,8 @@ const UNACCEPTABLE: [&str; 6] =
 /// An answer that is no answer: by its status, its headers, and its body where that is JSON.
 pub(super) fn of_status(status: u16, headers: &HeaderMap, body: &str) -> Failure {
     let said = json::parse(body).unwrap_or(Value::Null);
-    let error = classify(Some(status), said.get("error").unwrap_or(&said));
+    let said = said.get(0).unwrap_or(&said); // some have a list of one
+    let error = classify(Some(status), said.get("error").unwrap_or(said));
     Failure { retry_after: retry_after(headers), request_id: transport::request_id(headers), ..error.into() }
 }
 

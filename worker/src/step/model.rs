@@ -186,8 +186,9 @@ async fn take_turn(context: &mut RunContext<'_>, attempt: &Attempt, heard: &Hear
 /// A failed attempt is on record before the next; the last one is written with the end.
 async fn retry_or_fail(context: &mut RunContext<'_>, attempt: &Attempt, heard: &Heard, failure: Failure) -> Flow<()> {
     let Failure { error, retry_after, request_id, is_unsent } = failure;
-    // What a filter has taken away it would take away again.
-    let is_retryable = error.is_retryable() && heard.stop != Some(Stop::ContentFilter);
+    // What a filter has taken away it would take away again, and whoever thinks up to the limit would think again.
+    let has_reasoned_to_limit = error == ModelError::Empty && heard.stop == Some(Stop::MaxTokens);
+    let is_retryable = error.is_retryable() && heard.stop != Some(Stop::ContentFilter) && !has_reasoned_to_limit;
     let trailing = failed(attempt, heard, error.code(), is_retryable, request_id);
     let failures = context.state.failed_attempts + 1;
     if !is_retryable || failures >= ATTEMPTS_MAX {
@@ -197,6 +198,7 @@ async fn retry_or_fail(context: &mut RunContext<'_>, attempt: &Attempt, heard: &
             ModelError::Permanent => Outcome::failed_for(FailureClass::RequestRefused),
             ModelError::Credential => Outcome::failed_for(FailureClass::CredentialRefused),
             ModelError::Protocol => Outcome::failed(FailureReason::ModelProtocolError),
+            ModelError::Empty if has_reasoned_to_limit => Outcome::failed_for(FailureClass::ReasonedToLimit),
             ModelError::Empty => Outcome::failed(FailureReason::EmptyModelTurn),
             ModelError::ContextOverflow => Outcome::failed(FailureReason::ContextOverflow),
         };

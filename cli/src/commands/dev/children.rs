@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::commands::dev::provider::Found;
 use crate::exit::{Exit, Failure};
+use crate::note::note;
 use crate::ready::{self, ProcessReady};
 
 /// Longest wait for a child to answer.
@@ -144,7 +145,7 @@ impl Child {
             Ok(process) => {
                 self.process = process;
                 self.died = None;
-                eprintln!("the {} was started again", self.name);
+                note!("the {} was started again", self.name);
             }
             Err(failure) => {
                 failure.report();
@@ -177,7 +178,7 @@ impl Child {
         let deadline = now() + STOP_WAIT;
         while matches!(self.process.try_wait(), Ok(None)) {
             if now() > deadline {
-                eprintln!("the {} does not stop; killing it", self.name);
+                note!("the {} does not stop; killing it", self.name);
                 signal(&self.process, Signal::SIGKILL);
                 let _ = self.process.wait();
                 return;
@@ -187,7 +188,7 @@ impl Child {
     }
 
     fn note_death(&mut self, status: ExitStatus) {
-        eprintln!("the {} ended ({status})", self.name);
+        note!("the {} ended ({status})", self.name);
         self.died = Some(Death { at: now() });
         self.answers = false;
     }

@@ -7,6 +7,7 @@ use baton_core::db::{self, Role};
 use baton_devdb::{Cluster, Download, Options, databases};
 
 use crate::exit::Failure;
+use crate::note::note;
 
 /// The database within the private cluster.
 const NAME: &str = "baton";
@@ -45,15 +46,15 @@ impl Database {
         let Some(cluster) = &mut self.cluster else { return false };
         match cluster.try_wait() {
             Ok(Some(status)) => {
-                eprintln!("Postgres ended ({status}); starting it again");
+                note!("Postgres ended ({status}); starting it again");
                 if let Err(error) = cluster.restart() {
-                    eprintln!("Postgres does not start: {error}");
+                    note!("Postgres does not start: {error}");
                 }
                 true
             }
             Ok(None) => false,
             Err(error) => {
-                eprintln!("Postgres cannot be looked at: {error}");
+                note!("Postgres cannot be looked at: {error}");
                 false
             }
         }
@@ -63,7 +64,7 @@ impl Database {
         if let Some(mut cluster) = self.cluster
             && let Err(error) = cluster.stop()
         {
-            eprintln!("Postgres did not stop: {error}");
+            note!("Postgres did not stop: {error}");
         }
     }
 }

@@ -39,6 +39,16 @@ fn a_delta_of_an_attempt_that_is_over_says_nothing() {
 }
 
 #[test]
+fn what_was_shown_beyond_what_is_kept_is_not_shown_again() {
+    let message = json!({"step": 1, "attempt": 1, "truncated": true, "content": [{"type": "text", "text": "On"}]});
+    let mut transcript = Transcript { is_live: true, ..Transcript::new(false) };
+    for (kind, data) in [started(1, 1), delta(1, 1, 0, "One more"), ("assistant.message.completed", message)] {
+        assert!(transcript.show(&Event { event: kind.into(), data: data.to_string(), ..Event::default() }).is_ok());
+    }
+    assert_eq!(transcript.shown, "");
+}
+
+#[test]
 fn a_worker_that_stops_is_not_one_that_was_lost_nor_a_model_that_failed() {
     let interrupted = json!({"code": "interrupted"});
     assert_eq!(beside("model.response.failed", &interrupted), None);

@@ -13,6 +13,8 @@ fn case_f17_what_waiting_does_not_heal() {
     assert_eq!(of_error(&error("invalid_api_key", "no")["error"]), ModelError::Credential, "in a stream");
     let quoted = "Your prompt \"what is an invalid_api_key? insufficient_quota?\" was not accepted";
     assert_eq!(of_error(&error("refused", quoted)["error"]), ModelError::Permanent, "a user's words bar nobody");
+    check(401, &json!([error("invalid_api_key", "no")]), ModelError::Credential);
+    check(400, &json!([{"error": {"message": "prompt is too long"}}]), ModelError::ContextOverflow);
     check(429, &error("1113", "Insufficient balance"), ModelError::Permanent);
     let limited = "Rate limit reached: 20 / min. Add a payment method at https://platform.openai.com/account/billing";
     check(429, &error("rate_limit_exceeded", limited), ModelError::Transient);
