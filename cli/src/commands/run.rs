@@ -133,7 +133,7 @@ impl Transcript {
         }
         if self.is_live && offset == Some(self.shown.encode_utf16().count()) {
             let piece = text(&data["text"]);
-            print!("{}", render::harmless(piece));
+            print!("{}", self.printed(piece));
             let _ = stdout().flush();
             self.shown.push_str(piece);
         }
@@ -151,12 +151,16 @@ impl Transcript {
             }
         };
         self.shown.clear();
-        let rest = if self.is_live { Cow::Owned(render::harmless(rest)) } else { Cow::Borrowed(rest) };
-        render::line(&rest)?;
+        render::line(&self.printed(rest))?;
         if data["truncated"] == true {
             self.aside("! the answer was cut off");
         }
         Ok(())
+    }
+
+    /// Elsewhere than at a terminal it is what the model said, byte for byte.
+    fn printed<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if self.is_live { Cow::Owned(render::harmless(text)) } else { Cow::Borrowed(text) }
     }
 
     fn aside(&mut self, line: &str) {
